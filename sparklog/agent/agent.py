@@ -3,11 +3,11 @@
     follow the chain -> check that this is the store (INCARNATION, samples) -> AgentUp
       -> follow -> plan, copy in batches -> INCARNATION -> ReportReplicas -> follow …
 
-Its control is a machine that waits for one answer after the other, while copies run beside it (`fetchers.py`). Every
-decision is made on the newest state, under the registration in it. If another change was faster, the chain refuses the
-command, and the agent plans again. After a kill, the next agent continues: existing objects are recognized by their
-length. For partitions that its store leads, the agent also takes followers that lag out of the ISR, as Kafka's leading
-broker does.
+The control flow is a machine that takes one step after the other, while copies run beside it (`fetchers.py`). Every
+decision is made on the newest state that the agent has read, under the store's registration in that state. If another
+change came first, the chain refuses the command, and the agent plans again. After a kill, the next agent continues: it
+recognizes existing objects by their length. While no coordinator is in force, the agent also takes lagging followers
+out of the ISR of the partitions that its store leads, as Kafka's leading broker does.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION
 
 EXAMINE_EVERY_MS: Final = 300_000
-NEWEST_OBJECTS: Final = 256  # in a periodic sample; the first sample has the newest object of every partition
+NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first sample has the newest object of every partition
 
-_PASSES: Final = (  # these errors pass, or an administrator mends them
+_PASSES: Final = (  # errors that pass, or that an administrator can fix: try again
     TryAgain,
     OutcomeUnknown,
     AccessRefused,
@@ -90,8 +90,9 @@ _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # t
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
-    `once`: it ends when nothing is missing any more, and does not report that an agent is up, because none is up after
-    its end. `notes` are for people; the caller that shows them takes them out.
+    With `once`, the agent ends as soon as no replica lacks anything. An error after which it would otherwise pause ends
+    it too, but failed copies are tried again a few times. It never submits AgentUp then, because no agent will be
+    running after its end. `notes` are human-readable: the caller empties the list after showing them.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
@@ -115,28 +116,28 @@ class Agent:
 
     @property
     def ended(self) -> bool:
-        """True if it does nothing more."""
+        """True once the agent has ended: it makes no more requests."""
         return self._control.ended
 
     @property
     def error(self) -> SparklogError | None:
-        """The error that ended it; None if `stop` ended it."""
+        """Return the error that ended the agent; None while it runs, or if it ended without an error."""
         return self._control.error
 
     @property
     def wake_ms(self) -> float | None:
-        """Time at which to call `step` if no reply comes before; None: wait for a reply."""
+        """Return the time at which to call `step` if no reply comes earlier; None: wait for a reply."""
         wait = self._control.wait
         times = (None if wait is None else self._until_ms(wait), self._heartbeats.wake_ms)
         return min((time for time in times if time is not None), default=None)
 
     def stop(self) -> None:
-        """End after the copies under way. Their objects are still reported."""
+        """Make the agent end. Its next steps finish and report the copies under way, and begin no others."""
         self._stopping = True
         self._fetchers.stop()
 
     def step(self, now_ms: int, replies: Iterable[tuple[Request, Reply]] = ()) -> list[Request]:
-        """Take replies and the time (ms, of a clock that never goes back). Returns the requests to perform now."""
+        """Take replies and the time (ms of a monotonic clock). Returns the requests to perform now."""
         self._now_ms = now_ms
         for request, reply in replies:
             if isinstance(request, SendHeartbeat):
@@ -199,7 +200,7 @@ class Agent:
         yield from self._said_down(state)
 
     def _is_done(self, at: UnfinishedReplicas) -> bool:
-        """True if it is time to end. With `once`, raises if an object is missing that can't be fetched now."""
+        """True if the agent can end now. With `once`, raises StoreUnavailable if missing objects can't be fetched."""
         if self._fetchers.active or not (self._stopping or self._once):
             return False
         if at.behind and not self._stopping:
@@ -208,14 +209,14 @@ class Agent:
             lacking = counted(len(at.behind), "replica")
             raise StoreUnavailable(
                 f"store {self.store}: {lacking} could not be caught up; last error: "
-                f"{self._fetchers.last_error or 'no store that holds the missing objects can be asked'}"
+                f"{self._fetchers.last_error or 'no store that holds the missing objects is available'}"
             )
         return True
 
     def _registered(self, state: ClusterState) -> Store:
-        """The registered store. Raises BrokerIdNotRegistered, or StaleBrokerEpoch if it is fenced.
+        """Return the agent's store in `state`. Raises BrokerIdNotRegistered, or StaleBrokerEpoch if it is fenced.
 
-        Under a new registration all fetching starts again.
+        If the store has a new registration, all fetching starts again.
         """
         store = registered_store(state, self.store)
         if store.fenced:
@@ -224,14 +225,15 @@ class Agent:
                 "registers it again, then start the agent"
             )
         if self._registration != store.registration:
-            # Objects found before may only have been there in another life of the store.
+            # The objects fetched so far may have been on the store in an earlier life only.
             self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
         return store
 
     def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> AgentMachine[ClusterState]:
-        """Report the objects that are there by now. The mark is read after the copies: the store is still in this life.
+        """Report the fetched objects, and the replicas that may join the ISR. First read the store's INCARNATION.
 
-        It was read after each copy, too. Only that shows if the disk was not mounted then, but is by now.
+        If it is the registered one, the store is still in the life in which it got the objects. INCARNATION is also
+        read after each copy. Only that read notices a disk that was not mounted during the copy, but is mounted now.
         """
         store = self._registered(state)
         fetchers, numbers = self._fetchers, set(self._fetchers.unreported)
@@ -248,9 +250,9 @@ class Agent:
         return (yield from self._follow())
 
     def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
-        """The followers to drop now. None with `once`, as they were not watched for long enough.
+        """Return the followers to take out of the ISR now. () with `once`, which is too short to judge them.
 
-        None either if there is a coordinator in force, which watches them.
+        Also () while the agent stops, and while a coordinator is in force, because it watches the followers itself.
         """
         if self._once or self._stopping or state.coordinator.in_force:
             return ()
@@ -287,14 +289,18 @@ class Agent:
     # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> AgentMachine[ClusterState]:
-        """Check that the store is the one that the chain knows, and has what it should have. Report a loss."""
+        """Check that the store is the registered one, and by a sample that it still has its objects. Report a loss.
+
+        `thorough`: the sample has the newest object of every partition, not only of the next NEWEST_OBJECTS partitions.
+        Returns the newest state.
+        """
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
         self._registered(state)
         self._fetchers.lost_something = False
         mark = yield from self._patiently(ReadIncarnation)
         if is_of_another_life(self._registered(state), mark, state):
-            state = yield from self._follow()  # another process may have reported it meanwhile
-            mark = yield from self._patiently(ReadIncarnation)  # and the mount may have been missing for a moment
+            state = yield from self._follow()  # another process may have reported the loss meanwhile
+            mark = yield from self._patiently(ReadIncarnation)  # or the disk was not mounted for a moment
         if is_of_another_life(self._registered(state), mark, state):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
@@ -304,24 +310,27 @@ class Agent:
             missing = yield from searched(missing_of_sample(state, self.store, chosen, held, below), self._follow)
             if not missing:
                 return state
-            if not thorough:  # the same may have happened to all objects
+            if not thorough:  # the same may have happened to objects of any partition
                 missing |= yield from searched(missing_of_sample(state, self.store, held, held, below), self._follow)
         except _PASSES as error:
             return (yield from self._examined_later(error))
         newer = yield from self._follow()
         if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):
-            return newer  # retention or a rewrite was faster than the look-up
+            return newer  # retention or a rewrite removed the objects before they were looked up
         return (yield from self._lost(newer, mark, [key for key in missing if key in newer.partitions]))
 
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
     ) -> AgentMachine[ClusterState]:
-        """Find the end of each damaged log, write INCARNATION if there is none, and report the loss in one command."""
+        """Find the end of each damaged log, put an INCARNATION if there is none, and report the loss in one command.
+
+        `mark`: the INCARNATION that the store has, None if it has none. Returns a newer state.
+        """
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
         which = "no" if mark is None else "another"
         what = f"{which} {INCARNATION} is there: it was wiped or swapped" if wiped else "objects are missing"
-        self._note("loss", f"store {self.store} at {store.url}: {what}; looking for what is left")
+        self._note("loss", f"store {self.store} at {store.url}: {what}; searching for the objects that are left")
         try:
             search = held_ends(state, self.store, damaged, whole_too=wiped)
             state, ends = yield from searched(search, self._follow)
@@ -332,7 +341,7 @@ class Agent:
             state = yield from self._follow()
         now = self._registered(state)
         if now.registration != store.registration or is_of_another_life(now, mark, state) != wiped:
-            self._examine_at_ms = 0  # another process has reported it
+            self._examine_at_ms = 0  # another process has reported the loss
             return state
         if not ends and not wiped:
             return state
@@ -341,21 +350,21 @@ class Agent:
         self._examine_at_ms = 0
         if refused is not None:
             return (yield from self._refused(refused, state))
-        self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
+        self._note("loss", f"store {self.store}: the loss is reported, and missing objects will be fetched again")
         return (yield from self._follow())
 
     def _marked(self, state: ClusterState) -> AgentMachine[Incarnation]:
-        """Begin a new life of the store. Never overwrites another mark: put if absent, then the one there counts."""
+        """Put a new INCARNATION, unless the store has one by now. Returns the one that the store has then."""
         new = Incarnation(self._dice.new_id(), state.chain_id)
         self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
         yield from self._patiently(lambda: PutIncarnation(new))
         mark: Incarnation | None = yield from self._patiently(ReadIncarnation)
         if mark is None:
-            raise StoreUnavailable(f"store {self.store}: its new {INCARNATION} was put and is not there")
+            raise StoreUnavailable(f"store {self.store}: its new {INCARNATION} was put, but is not there")
         return mark
 
     def _next_of(self, held: list[TopicPartition]) -> list[TopicPartition]:
-        """The next partitions to look for the newest objects of. Takes all partitions in turn."""
+        """Return the partitions of the next sample, at most NEWEST_OBJECTS. All partitions get their turn."""
         after = self._examined_to
         rest = held if after is None else [key for key in held if key > after]
         chosen = rest[:NEWEST_OBJECTS]
@@ -378,7 +387,10 @@ class Agent:
         return state
 
     def _patiently(self, request: Callable[[], Request]) -> AgentMachine[Any]:
-        """The reply to a request, repeated until there is one. Raises errors that don't pass; with `once`, all."""
+        """Repeat a request until it succeeds, and return the reply. Raises errors that a retry can't fix.
+
+        With `once`, or once the agent stops, raises any error.
+        """
         pause = Backoff()
         while True:
             reply = yield request()
@@ -389,7 +401,10 @@ class Agent:
             yield from self._paused(reply, pause)
 
     def _submitted(self, command: Command) -> AgentMachine[SparklogError | None]:
-        """Submit a command. Returns None if it was applied, or the error. The next state shows an unknown outcome."""
+        """Submit a command. Returns None if it was applied, or the error if the agent can decide again after it.
+
+        If the outcome is unknown, the next state shows it. Raises all other errors.
+        """
         reply = yield Submit(command)
         if not isinstance(reply, SparklogError):
             return None
@@ -398,7 +413,11 @@ class Agent:
         return reply
 
     def _refused(self, error: SparklogError, state: ClusterState) -> AgentMachine[ClusterState]:
-        """The state on which to decide again: at once if another change came after `state`, otherwise after a pause."""
+        """Return the state on which to decide again after `error`.
+
+        If the error means that the state has changed, and there is one newer than `state`, return that one at once;
+        otherwise return the newest state after a pause.
+        """
         if isinstance(error, _OVERTAKEN):
             newer = yield from self._follow()
             if newer.n > state.n:
@@ -407,7 +426,7 @@ class Agent:
         return (yield from self._follow())
 
     def _paused(self, error: SparklogError, pause: Backoff) -> AgentMachine[None]:
-        """Wait after an error, each time longer. Raises the error with `once`, or when the agent should stop."""
+        """Wait after an error, longer each time. Raises the error with `once`, or if the agent is to stop."""
         if self._once or self._stopping:
             raise error
         if not pause.failures:

@@ -1,4 +1,4 @@
-"""The requests of the agent to its shell, and its notes for people. Every reply may be a SparklogError instead."""
+"""The requests of the agent to its shell, and its human-readable notes. Any reply may be a SparklogError instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submit:
-    """Commit a command that begins now. Reply: its CommandResult."""
+    """Submit a new command to the chain. Reply: its CommandResult."""
 
     command: Command
 
@@ -33,23 +33,23 @@ class ReadIncarnation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PutIncarnation:
-    """Put this INCARNATION into the agent's store if it has none. Reply: None, even if there was one already."""
+    """Put this INCARNATION into the agent's store if it has none. Reply: None, even if it had one already."""
 
     mark: Incarnation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookForObject:
-    """Look for an object on the agent's store. Reply: True if it is there, with its length."""
+    """Look for an object on the agent's store. Reply: True if it is there in full length, False if not."""
 
     held: HeldObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Copy an object to the agent's store (`object_copy.fetch_object`), and check that the store is still in its life.
+    """Copy an object to the agent's store, and check that its INCARNATION is the registered one (`fetch_in_life`).
 
-    Reply: a Fetched. An error is the error of the agent's store.
+    Reply: a FetchResult, which also has the failures of the sources. An error concerns the agent's store.
     """
 
     wanted: ObjectToFetch
@@ -57,16 +57,16 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendHeartbeat:
-    """Send a heartbeat to the coordinator: the agent is at work. Reply: None."""
+    """Send a heartbeat to the coordinator: the agent is running. Reply: None."""
 
     registration: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AwaitNews:
-    """Wait at most `longest_ms` until entries after `seen` have something for the store. Reply: True if they have.
+    """Ask the coordinator to reply when an entry after `seen` concerns the store, after `longest_ms` at the latest.
 
-    None if no coordinator can be asked. Any reply but True counts as no news.
+    Reply: True if there was such an entry, False if not, None if no coordinator can be asked. An error counts as False.
     """
 
     seen: EntryNumber
@@ -79,14 +79,18 @@ Reply = object
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllOf:
-    """Perform these requests at once. Reply: the list of their replies."""
+    """Perform these requests in parallel. Reply: the list of their replies, in the same order."""
 
     requests: Sequence[Request]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """Wait until this time; if `for_copies`, at most until a batch of copies has ended. Reply: None."""
+    """Wait until this time. Reply: None.
+
+    With `for_copies`, the wait ends early when a batch of copies has finished or news has arrived (`news.py`), and may
+    be extended until news is due. Otherwise it ends early only if the agent is to stop.
+    """
 
     until_ms: float
     for_copies: bool
@@ -98,7 +102,7 @@ AgentMachine = Machine[Request | AllOf | Wait, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A change of the agent's state, for people: `event` is one of up, behind, caught-up, lag, error, loss, down."""
+    """A human-readable note. `event` is one of up, behind, caught-up, lag, error, loss, down."""
 
     event: str
     text: str

@@ -1,4 +1,4 @@
-"""Runs the agent's machine: its requests go out, and it continues once all replies are there."""
+"""Runs the agent's machine: hands out its requests, and resumes it once all replies are there."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _NONE_YET: Final = object()
 
 
 class Conversation:
-    """One run of `machine`. `error` is the error that ended it, if any."""
+    """One run of `machine`. `error`: the error that ended it, if any."""
 
     def __init__(self, machine: AgentMachine[None]) -> None:
-        self.wait: Wait | None = None  # the wait under way; None while it waits for replies
+        self.wait: Wait | None = None  # the wait under way; None while replies are missing
         self.ended = False
         self.error: SparklogError | None = None
         self._machine = machine
-        self._wanted: Request | AllOf | Wait | None = None  # what the machine asked for last
+        self._wanted: Request | AllOf | Wait | None = None  # the last item that the machine yielded
         self._asked: dict[Request, Reply] = {}
 
     @property
     def is_answered(self) -> bool:
-        """True if no reply is missing."""
+        """True if every request has its reply."""
         return all(reply is not _NONE_YET for reply in self._asked.values())
 
     def answer(self, request: Request, reply: Reply) -> None:
-        """Keep a reply until the others are there."""
+        """Store the reply to a request until the machine is resumed."""
         self._asked[request] = reply
 
     def resume(self) -> Sequence[Request]:
-        """Continue, with the replies or because the wait is over. Returns the next requests; none if it waits."""
+        """Resume the machine with the replies, or after its wait. Returns its requests; [] if it waits or has ended."""
         replies = list(self._asked.values())
         reply = replies if isinstance(self._wanted, AllOf) else next(iter(replies), None)
         self._asked, self.wait = {}, None

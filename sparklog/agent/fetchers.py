@@ -1,4 +1,4 @@
-"""The replica fetchers of one store (N-07): one batch of objects from each source at a time.
+"""The replica fetchers of one store: one batch of objects from each source at a time.
 
 A source that is slow or fails delays only the partitions that are fetched from it.
 """
@@ -29,7 +29,10 @@ TRIES: Final = 3
 
 @dataclass(slots=True)
 class _SourceBatch:
-    """A batch under way from one source: objects that are `waiting`, that are being `copied`, and that are `there`."""
+    """A batch under way from one source.
+
+    `waiting`: objects whose copies have not begun. `copied`: objects being copied. `there`: objects now on the store.
+    """
 
     partitions: frozenset[TopicPartition]
     waiting: deque[ObjectToFetch]
@@ -40,13 +43,13 @@ class _SourceBatch:
 class Fetchers:
     """The fetches of missing objects to one store while it keeps its registration.
 
-    They are the batches under way, the fetched objects that are not reported yet, and the back-offs after failures.
+    Holds the batches under way, the fetched objects that are not reported yet, and the back-offs after failures.
     """
 
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store
-        self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are there
-        self.lost_something = False  # True if it lost an object that no other store holds, or its registered life
+        self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are on the store
+        self.lost_something = False  # True if an object that only it holds is missing, or its INCARNATION changed
         self.last_error = ""
         self._dice = dice
         self._limits = limits
@@ -55,31 +58,38 @@ class Fetchers:
         self._asked: dict[Fetch, StoreId] = {}
         self._sources: dict[StoreId, Backoff] = {}
         self._partitions: dict[TopicPartition, Backoff] = {}
-        self._stopped_at: dict[TopicPartition, ObjectNumber] = {}  # the object that could not be fetched
+        self._stopped_at: dict[TopicPartition, ObjectNumber] = {}  # the object that failed, for each key of _partitions
         self._own = Backoff()
         self._after: TopicPartition | None = None
 
     @property
     def active(self) -> bool:
-        """True if any batch is under way."""
+        """True if a batch is under way."""
         return bool(self._batches)
 
     @property
     def is_hopeless(self) -> bool:
-        """True if the missing objects can't be fetched: no store should have them, or several attempts failed."""
+        """True if there is no point in waiting longer for missing objects. For use while no batch is under way.
+
+        Either a source, a partition or the store itself has failed TRIES times in a row, or nothing has failed: then no
+        store could be asked at all.
+        """
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)
 
     def checked(self) -> set[ObjectNumber]:
-        """The objects that are known to be there and are not reported yet."""
+        """Return the objects that are known to be on the store and are not reported yet."""
         return self.unreported.union(*(batch.there for batch in self._batches.values()))
 
     def reported(self, numbers: Collection[ObjectNumber]) -> None:
-        """Forget finished objects. If the chain did not accept their report, they are planned again."""
+        """Forget objects after their report. Those that the chain did not accept will be planned again."""
         self.unreported.difference_update(numbers)
 
     def plan(self, state: ClusterState, behind: Sequence[TopicPartition], now_ms: int) -> None:
-        """Begin a batch from each source that has none, if something is missing."""
+        """Begin a batch from each source that has none and holds missing objects.
+
+        `behind`: the partitions that lack objects, ascending. Does nothing while the store waits after its own error.
+        """
         self._config = effective_cluster(state.config)
         lagging = set(behind)
         for key in [key for key in self._partitions if key not in lagging]:
@@ -91,7 +101,7 @@ class Fetchers:
             self._begin(batch)
 
     def start(self) -> list[Fetch]:
-        """The copies to begin now: `num.replica.fetchers` at once from each source."""
+        """Return the copies to begin now, so that up to `num.replica.fetchers` run at once from each source."""
         requests = []
         for source, batch in self._batches.items():
             while batch.waiting and len(batch.copied) < self._config.num_replica_fetchers:
@@ -102,13 +112,13 @@ class Fetchers:
         return requests
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Cancel the copies that have not begun. Those under way continue."""
         for source in list(self._batches):
             self._batches[source].waiting.clear()
             self._end_if_done(source)
 
     def fetched(self, request: Fetch, reply: Reply, now_ms: int) -> list[Note]:
-        """Take the reply to a copy. The reply to a copy that began under an earlier registration is ignored."""
+        """Take the reply to a copy, and return notes. Ignores a copy that began under an earlier registration."""
         source = self._asked.pop(request, None)
         if source is None:
             return []
@@ -134,13 +144,13 @@ class Fetchers:
                 self.lost_something |= isinstance(reply, AnotherLife)
                 notes += self._own_failed(str(reply), now_ms)
             case _:
-                raise TypeError(f"wanted a Fetched or an error, found {reply!r}")
+                raise TypeError(f"wanted a FetchResult or an error, found {reply!r}")
         if isinstance(reply, FetchResult):
             for failure in reply.failures:
                 if not failure.lacks_it:
                     notes += self._failed(self._sources, failure.source, failure.error, now_ms)
                     if failure.source == source:
-                        batch.waiting.clear()  # to be planned again, from other sources if there are any
+                        batch.waiting.clear()  # they will be planned again, from other sources if there are any
         self._end_if_done(source)
         return notes
 
@@ -169,7 +179,7 @@ class Fetchers:
             del self._batches[source]
 
     def _stopped(self, batch: _SourceBatch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
-        """Leave a partition alone: without this object its log end can't rise, whatever comes after it."""
+        """Stop fetching a partition until its back-off ends: the log end can't rise without the object `wanted`."""
         key = wanted.topic_partition
         batch.waiting = deque(other for other in batch.waiting if other.topic_partition != key)
         if self._stopped_at.get(key) != wanted.number:
@@ -178,7 +188,7 @@ class Fetchers:
         return self._failed(self._partitions, key, error, now_ms)
 
     def _failed(self, backoffs: dict[K, Backoff], key: K, error: str, now_ms: int) -> list[Note]:
-        """Leave a source or a partition alone for a while. The first of several failures is worth a note."""
+        """Start the back-off of a source or partition. Only the first failure in a row returns a note."""
         backoff = backoffs.setdefault(key, Backoff())
         first = not backoff.failures
         if not backoff.waits(now_ms):
@@ -187,7 +197,7 @@ class Fetchers:
         return [Note("error", error)] if first else []
 
     def _own_failed(self, error: str, now_ms: int) -> list[Note]:
-        """Copy nothing more for a while, because the store itself can't be written."""
+        """Begin no copies for a while after an error of the store itself. Only the first in a row returns a note."""
         first = not self._own.failures
         if not self._own.waits(now_ms):
             self._own.failed(now_ms, self._config, self._dice)

@@ -1,4 +1,4 @@
-"""Heartbeats of an agent to the coordinator, often enough that the agent is not taken for dead."""
+"""Schedules the heartbeats of an agent, often enough that the coordinator does not take the agent for dead."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
-PER_SESSION: Final = 3  # so a heartbeat may be late
+PER_SESSION: Final = 3  # heartbeats per session, so one may be lost
 
 
 class Heartbeats:
-    """The heartbeats of the agent of `store`. None while no coordinator is in force."""
+    """The heartbeats of the agent of `store`.
+
+    None is due unless a coordinator is in force, the store is registered and not fenced, and its agent is up.
+    """
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -31,11 +34,11 @@ class Heartbeats:
 
     @property
     def wake_ms(self) -> int | None:
-        """Time at which the next one is due; None if none is."""
+        """Return the time of the next heartbeat; None if there is none to send, or if the last one has no reply yet."""
         return None if self._registration is None or self._under_way else self._next_ms
 
     def due(self, now_ms: int) -> list[SendHeartbeat]:
-        """The heartbeat to send now, if it is time. The next one waits for its reply, or for its error."""
+        """Return the heartbeat to send now; [] if it is not due, or if the last one has neither reply nor error yet."""
         if self.wake_ms is None or now_ms < self._next_ms or self._registration is None:
             return []
         self._under_way = True
@@ -43,5 +46,5 @@ class Heartbeats:
         return [SendHeartbeat(self._registration)]
 
     def answered(self) -> None:
-        """Note a reply or an error. If the coordinator is gone, the chain will name the next one."""
+        """Note a reply or an error. After an error do no more: the chain will name the next coordinator."""
         self._under_way = False

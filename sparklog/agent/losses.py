@@ -1,4 +1,4 @@
-"""Finds out if a store is the one that was registered, and what it has lost."""
+"""Checks whether a store is the one that was registered, and which objects it has lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ T = TypeVar("T")
 
 
 def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterState) -> bool:
-    """True if the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
+    """True if the store was wiped or swapped. `mark`: the INCARNATION that it has; None if it has none.
+
+    Raises InconsistentClusterId if the mark is that of another cluster, and DuplicateBrokerRegistration if it is that
+    of another store in this cluster.
+    """
     if mark is None:
         return True
     if mark.chain_id not in state.lineage:
@@ -29,13 +33,16 @@ def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterSta
         if other.incarnation == mark.incarnation and other.store != store.store:
             raise DuplicateBrokerRegistration(
                 f"wanted store {store.store} at {store.url}, found the {INCARNATION} of store {other.store} there: "
-                "two stores can't be at one place"
+                "two stores can't share one address"
             )
     return mark.incarnation != store.incarnation
 
 
 def searched(search: Search[T], follow: Callable[[], AgentMachine[ClusterState]]) -> AgentMachine[T]:
-    """Run a search for lost objects, with its requests made by the agent. Raises what the search raises."""
+    """Run a search for lost objects as a part of the agent's machine. `follow` reads the chain.
+
+    Returns the outcome of the search, and raises its errors.
+    """
     wanted = resume(search, None)
     while not isinstance(wanted, Ended):
         reply: object

@@ -1,4 +1,7 @@
-"""Wakes an agent that has nothing to fetch once it has: the coordinator says so, or the agent looks by itself."""
+"""Wakes an idle agent when there is something to fetch.
+
+The agent asks the coordinator to reply then. Without a coordinator, or without a reply in time, it reads the chain.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,24 @@ from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 
-LONGEST_MS: Final = 5_000  # after this the agent looks, whatever the coordinator says
+LONGEST_MS: Final = 5_000  # after this the agent reads the chain, with or without news
 
 
 class News:
-    """Requests for news, one at a time. `arrived`: since the agent began to wait, there may be something to do."""
+    """Requests for news, one at a time. `arrived`: True if a reply since the last `begin` was news."""
 
     def __init__(self) -> None:
         self.arrived = False
         self._wanted: AwaitNews | None = None  # the request to send next
-        self._until_ms: int | None = None  # when the answer to the request that was sent is due
-        self._is_awaited = False  # True if the present wait ends with that answer
+        self._until_ms: int | None = None  # time by which the reply to the request under way is due; None without one
+        self._is_awaited = False  # True if the present wait lasts until that reply
 
     def begin(self, state: ClusterState, *, is_idle: bool) -> None:
-        """Begin a wait in this state. It ends with news if there is nothing to fetch, and a coordinator to ask."""
+        """Begin the agent's wait for a state newer than `state`.
+
+        If a coordinator is in force and the agent `is_idle` (nothing to fetch), the wait is extended until the reply of
+        the coordinator, and news ends it.
+        """
         self.arrived, self._wanted = False, None
         self._is_awaited = is_idle and state.coordinator.in_force
         if self._is_awaited and self._until_ms is None:
@@ -30,7 +37,7 @@ class News:
             self._wanted = AwaitNews(EntryNumber(state.n), min(LONGEST_MS, lag_ms // 2))
 
     def due(self, now_ms: int) -> list[AwaitNews]:
-        """The request to send now, if there is one."""
+        """Return the request to send now; [] if there is none."""
         if self._wanted is None:
             return []
         wanted, self._wanted = self._wanted, None
@@ -38,10 +45,10 @@ class News:
         return [wanted]
 
     def answered(self, reply: Reply) -> None:
-        """Take the reply, or the error."""
+        """Take the reply to the request, or its error, which counts as no news."""
         self._until_ms = None
         self.arrived = reply is True
 
     def postponed(self, until_ms: float) -> float:
-        """Time of the next look: `until_ms`, or later if an answer is due later."""
+        """Return the end of a wait: `until_ms`, or the time at which its awaited reply is due if that is later."""
         return max(until_ms, self._until_ms) if self._is_awaited and self._until_ms is not None else until_ms

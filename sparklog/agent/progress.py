@@ -1,4 +1,4 @@
-"""Notes for people: how far a store is behind, that it has caught up, and that it has left the ISR."""
+"""Human-readable notes on the replicas of a store: behind (and by how much), caught up, or out of the ISR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """The notes of one store, limited in number. Remembers the last one."""
+    """The notes of one store, limited in number. Remembers the last note."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -25,7 +25,10 @@ class Progress:
         self._next_ms = 0
 
     def notes(self, state: ClusterState, at: UnfinishedReplicas, now_ms: int) -> list[Note]:
-        """The notes to print now. A store that falls behind again gets no note before EVERY_MS have passed."""
+        """Return the notes to show now: `caught-up` at once, but only once; `behind` not within EVERY_MS after a note.
+
+        `at`: the unfinished replicas of the store in `state`.
+        """
         if not at.behind:
             if self._said_behind is False:
                 return []
@@ -39,7 +42,7 @@ class Progress:
 
 
 def notes_of_dropped(lagging: Sequence[LaggingReplicas], state: ClusterState) -> list[Note]:
-    """A line for each store that has left the ISR of partitions, by the state after the command."""
+    """Return a note for each store that is no longer in the ISR of partitions. `state`: the one after the command."""
     left = Counter(
         store
         for replicas in lagging

@@ -39,14 +39,14 @@ from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
 
 LOOKS_AT_ONCE: Final = 16
-SUBMIT_MS: Final = 20_000  # after this a command is submitted again; an agent that stops must not wait for long
+SUBMIT_MS: Final = 20_000  # time-out of a command, then the agent decides again; short, so that it can stop soon
 _MOST_COPIES_AT_ONCE: Final = 64
 
 
 class AgentRun:
-    """One run of the agent of `store`: `stop` makes it stop, and `run` returns when it has stopped.
+    """One run of the agent of `store`: `run` returns when the agent has ended, and `stop` makes it end.
 
-    `say` gets each note as it comes, in the thread of `run`.
+    `say` is called with each note as it comes, in the thread of `run`.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class AgentRun:
         self._replies: SimpleQueue[tuple[Request, Reply] | None] = SimpleQueue()  # None: stop
 
     def stop(self) -> None:
-        """Stop cleanly: copies under way end and are reported. May be called by signal handlers and other threads."""
+        """Stop cleanly: copies under way finish and are reported. Any thread and signal handlers may call it."""
         self._replies.put(None)
 
     def run(self) -> None:
-        """Run until `stop` or, with `once`, until nothing is missing. Raises the error that ended the agent, if any."""
+        """Run until `stop` or, with `once`, until no replica lacks anything. Raises the error that ended it, if any."""
         agent = self._agent
         config = effective_cluster(self._connection.follower.state.config)
         copies = config.num_replica_fetchers * len(self._connection.follower.state.stores)
@@ -79,7 +79,7 @@ class AgentRun:
             requests = self._step([])
             while not agent.ended:
                 for request in requests:
-                    if isinstance(request, AwaitNews):  # the end of the agent does not wait for the coordinator
+                    if isinstance(request, AwaitNews):  # not in the pool: its end would wait for the coordinator
                         threading.Thread(target=self._perform, args=(request,), daemon=True).start()
                     else:
                         pool.submit(self._perform, request)
@@ -95,7 +95,7 @@ class AgentRun:
         return requests
 
     def _wait(self) -> list[tuple[Request, Reply]]:
-        """Wait for a reply, or until the agent's `wake_ms`. Returns all replies that are there."""
+        """Wait for a reply, or until the agent's `wake_ms`. Returns all replies received. Passes on `stop`."""
         wake_ms = self._agent.wake_ms
         timeout_s = None if wake_ms is None else max(0.0, (wake_ms - self._clock.monotonic_ms()) / 1000)
         came: list[tuple[Request, Reply] | None] = []
@@ -114,7 +114,7 @@ class AgentRun:
 
 
 def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
-    """Perform a request of the agent of `store`. Any error becomes a reply: without one, it would wait forever."""
+    """Perform a request of the agent of `store`. Any error becomes the reply: without one, it would wait forever."""
     try:
         return _reply(request, store, connection)
     except SparklogError as error:
@@ -134,7 +134,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             return None if reply is None else reply.done
     state = connection.follower.state
     stores = connection.stores(state)
-    registered = registered_store(state, store)  # it may have been removed since the agent asked
+    registered = registered_store(state, store)  # raises if the store was removed after the request
     match request:
         case ReadIncarnation():
             return read_incarnation(stores.get(store))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import CHUNKS, COMMANDS, LOG, SNAPSHOTS, parse_entry_key, parse_snapshot_key
 
-_FROM_BACKUP = "back from a backup, or from an older version of it in the store"
+_FROM_BACKUP = "from a backup, or from an older version of it in the store"
 PUT_BACK = (
-    f"put this object {_FROM_BACKUP}; until then nothing that needs it can continue; the data objects of the cluster "
-    "are not affected"
+    f"put this object back, with the same bytes: from copies/ on a store with a copy of the metadata, {_FROM_BACKUP}; "
+    "until then nothing that needs it can continue; the data objects of the cluster are not affected"
 )
 
 
@@ -27,9 +27,9 @@ def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> Chai
     ones may too.
     """
     return ChainDamaged(
-        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_BACKUP}; while an older "
-        "snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain snapshot' "
-        "writes it again"
+        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} back {_FROM_BACKUP}; while an "
+        "older snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain "
+        "snapshot' writes it again"
     )
 
 

@@ -39,7 +39,7 @@ def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") 
             )
         raise damage(key, f"wanted format {FORMAT}, found {_text(words[1])!r}", store_url)
     if words[2:] != _check_words(words[1], payload):
-        wanted = f"after its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
+        wanted = f"after its first line wanted {_text(words[3])} bytes with checksum {_text(words[2])}"
         actual = f"found {len(payload)} bytes with {_checksum(words[1], payload):08x}"
         raise damage(key, f"{wanted}, {actual}", store_url)
     return payload

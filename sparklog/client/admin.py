@@ -123,7 +123,7 @@ class Admin:
         return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
-        """Register a new store, or a fenced store again; see `client.stores.add_store`."""
+        """Register a new store, or register a fenced store again; see `client.stores.add_store`."""
         return add_store(self.connection, StoreId(store), url, zone)
 
     def fence_store(self, store: str) -> None:

@@ -10,7 +10,7 @@ from sparklog.host.bell import Bell
 from sparklog.host.daemon import in_daemon
 from sparklog.wire.messages import WaitReply
 
-SLACK_MS: Final = 50  # two waits for the same moment read the clock one after the other
+SLACK_MS: Final = 50  # each wait reads the clock itself, so two deadlines for the same moment differ a little
 
 
 class AskedCoordinator:

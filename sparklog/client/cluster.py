@@ -81,7 +81,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         self._consumers: set[Consumer] = set()  # the open ones
 
     def __repr__(self) -> str:
-        state = self.connection.follower.state  # as it is known here: showing it reads nothing
+        state = self.connection.follower.state  # the newest state read so far: a repr does no I/O
         return one_line_repr("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
 
     def __enter__(self) -> Cluster:
@@ -257,7 +257,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         include_headers: bool = False,
         fail_on_data_loss: bool = True,
     ) -> pa.RecordBatchReader:
-        """Records [start, end) of a partition as a stream of batches, in the order of offsets.
+        """Return records [start, end) of a partition as a stream of batches, in the order of offsets.
 
         By default from the log start to the high watermark, both as of this call. With `fail_on_data_loss` false, lost
         records are left out instead of raising DataLoss. Raises OffsetOutOfRange and UnknownTopicOrPartition at once,
@@ -299,15 +299,15 @@ class Cluster(Admin, AnswersKafkaMethods):
         ).read_all()
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """For each partition, the lowest offset of a record with this timestamp or a later one; None without one."""
+        """Return for each partition the lowest offset of a record at or after this time; None if there is none."""
         state = self.connection.follower.newest_state()
         indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
-        """The lowest offset of a record of the partition at or after `timestamp_us`; None without such a record (S-05).
+        """Return the lowest offset of a record of the partition at or after `timestamp_us`.
 
-        Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
+        None if there is no such record. Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
         from sparklog.log.read.time_lookup import first_at_or_after
 
@@ -323,7 +323,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """The greatest leader epoch, at most `leader_epoch`, that wrote to a partition, and its end offset (L-05).
+        """Return the greatest leader epoch, at most `leader_epoch`, that wrote to a partition, and its end offset.
 
         None if `leader_epoch` has not begun; see `core.replication.leader_epochs`. Raises UnknownTopicOrPartition,
         InvalidInput (a negative epoch).
@@ -344,12 +344,12 @@ class Cluster(Admin, AnswersKafkaMethods):
         return [describe_group(state, name) for name in sorted(state.groups)]
 
     def describe_group(self, group: str) -> GroupDescription:
-        """A group: its members, and committed offset, end and lag of each partition. Raises GroupIdNotFound."""
+        """Describe a group: its members; committed offset, end and lag of each partition. Raises GroupIdNotFound."""
         state = self.connection.follower.newest_state()
         return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
-        """The committed offsets of a group, by (topic, partition); empty if it never committed (I-07)."""
+        """The committed offsets of a group, by (topic, partition); empty if it never committed."""
         state = self.connection.follower.newest_state()
         return committed(state, group)
 

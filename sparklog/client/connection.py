@@ -112,7 +112,7 @@ class Connection:
         return open_registered(self.url, store, url, self._settings)
 
     def decided(self, command: Command) -> tuple[ClusterState, tuple[Record, ...]]:
-        """The newest state, and the chain records that a commit of the command now would lead to.
+        """Return the newest state, and the chain records to which a commit of the command would lead now.
 
         Commits nothing. Raises the error with which the commit would fail.
         """
@@ -151,7 +151,7 @@ def _check_life(target: ObjectStore, store: Store) -> None:
 
 
 def default_author() -> Author:
-    """The author that entries of this process name, for people to read: "client", host name and process id."""
+    """Return the human-readable author that entries of this process name: "client", host name and process id."""
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 

@@ -1,4 +1,4 @@
-"""Deletes the records of partitions below given offsets (R-05, Kafka's DeleteRecords): plan, then commit.
+"""Deletes the records of partitions below given offsets (Kafka's DeleteRecords): plan, then commit.
 
 All offsets are checked before any command is sent, so a call with an invalid offset changes nothing. Then one command
 is sent for each partition. A command raises the log start or leaves it as it is, so a failed command may be repeated.

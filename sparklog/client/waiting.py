@@ -129,7 +129,7 @@ class Watch:
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms
         if waiting.newest == self._woken_at and waiting.is_done(wanted):
-            self._look(deadline_ms)  # the caller could not use it: don't return the same at once
+            self._look(deadline_ms)  # the caller was woken by this state and waits again: read the chain first
         while not waiting.is_done(wanted):
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0 or stop():

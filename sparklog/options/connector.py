@@ -99,8 +99,9 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
         "Streaming listeners, `lastProgress`",
         "the source has metrics, and is described as `KafkaV2[Subscribe[orders]]`",
-        "listeners are called with the same rows, durations and offsets, which are JSON. Spark takes neither metrics "
-        "nor a description from a source or a sink in Python, and shows the name of its own class: the offsets name "
+        "listeners are called with the same rows, durations and offsets, which are JSON. With sparklog's JAR the "
+        "source has the same metrics ([columns.md](columns.md)). Without it, Spark takes neither metrics nor a "
+        "description from a source or a sink in Python, and shows the name of its own class: the offsets name "
         "the topics, `queryName` the query",
         "test_a_listener_sees_rows_and_offsets_and_sparks_own_description",
     ),

@@ -50,6 +50,7 @@ class SparklogDataSource(DataSource):
         from sparklog.spark.jar import check_reader
         from sparklog.spark.table_options import read_options_of_table
 
+        schema = _of_spark(schema)
         given = read_options_of_table(self.options, schema)
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
         check_reader(given.get("reader"))
@@ -82,6 +83,7 @@ class SparklogDataSource(DataSource):
 
         if overwrite:
             raise InvalidInput('a log can only be appended to: use mode("append")')
+        schema = _of_spark(schema)
         check_written_options(self.options, schema)
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
@@ -96,6 +98,15 @@ class SparklogDataSource(DataSource):
 
         check_written_options(self.options, schema)
         return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+
+
+def _of_spark(schema: StructType) -> StructType:
+    """The schema as Spark gives it: Sail, a server of Spark Connect without a JVM, gives Arrow's."""
+    if isinstance(schema, StructType):
+        return schema
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
 
 
 def _schema_of(options: ReadOptions) -> StructType:

@@ -441,7 +441,7 @@ FAILURES = (
         copy_from_another_store,
         "the metadata can't be read: CHAIN_DAMAGED: entry …",
         5,
-        "put the file back from copies/ on another store, or from a backup",
+        "put the file back from copies/…/log on another store, or from a backup; nothing need be stopped",
     ),
     Failure(
         "a snapshot of the chain is damaged",

@@ -87,7 +87,7 @@ GUARDS: Final = (
         "consumer-end-looked-up-again",
         "An end that was not committed, for whatever reason, is no position.",
         _READING,
-        "            if not is_begun:  # decide in the next generation, which is known by now, or after an error",
+        "            if not is_begun:  # choose these starts again: in the next generation, or after an error",
         "            if False:",
         (
             _COMMITS + "test_an_end_whose_commit_failed_is_committed_before_anything_is_read",

@@ -80,7 +80,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/maintenance/verify/repair.py",
         "                if held_slices(state, store, [object_.named.number]):",
         "                if False:",
-        (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
+        (f"{_JOB}test_damage_to_a_new_copy_does_not_end_the_repair",),
+    ),
+    Guard(
+        "recovery-existing-bytes",
+        "An object that is there already counts only with the bytes that the chain names.",
+        "sparklog/log/objects/object_copy.py",
+        "        _check_bytes(target, key, named)\n",
+        "        pass\n",
+        (f"{_JOB}test_an_agent_does_not_take_damaged_bytes_for_its_copy",),
     ),
     Guard(
         "recovery-read-again",
@@ -88,7 +96,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/maintenance/verify/repair.py",
         "            left = self._still_damaged(store, left)\n",
         "            left = []\n",
-        (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
+        (f"{_JOB}test_damage_to_a_new_copy_does_not_end_the_repair",),
     ),
     Guard(
         "recovery-missing-left",

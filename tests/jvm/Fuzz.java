@@ -1,7 +1,6 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -41,10 +40,9 @@ final class Fuzz {
   }
 
   private void run(int rounds) throws Exception {
-    ObjectMapper json = new ObjectMapper();
     List<JsonNode> ranges = new ArrayList<>();
     for (String line : Files.readAllLines(folder.resolve("ranges.json"))) {
-      ranges.add(json.readTree(line));
+      ranges.add(Planner.JSON.readTree(line));
     }
     List<List<String>> right = new ArrayList<>();
     for (JsonNode range : ranges) {
@@ -70,7 +68,7 @@ final class Fuzz {
           .put("key", "object").put("index_key", "index" + round);
       check(range, plan, damaged, right.get(chosen));
       Files.delete(damaged.resolve("index" + round));
-      withoutChecksum(spoiltObject, slice, new ObjectIndex(index, slice));
+      withoutChecksum(spoiltObject, new ObjectIndex(index, Planner.value(slice, TaskPlan.Slice.class)));
     }
   }
 
@@ -111,7 +109,7 @@ final class Fuzz {
   }
 
   /** Without checksums, damage may decode to anything, but every value must lie within its buffer. */
-  private void withoutChecksum(byte[] object, JsonNode slice, ObjectIndex index) {
+  private void withoutChecksum(byte[] object, ObjectIndex index) {
     try (Decoder decoder = new Decoder()) {
       for (int batch = 0; batch < index.batches; batch++) {
         Layout layout = index.isCompacted ? Layout.COMPACTED : Layout.STORED;
@@ -135,8 +133,10 @@ final class Fuzz {
     return found;
   }
 
-  private static void read(JsonNode range, JsonNode slice, Path store, List<String> found) throws Exception {
-    Wanted wanted = new Wanted(range.get("start").asLong(), range.get("end").asLong(), ALL);
+  private static void read(JsonNode json, JsonNode part, Path store, List<String> found) throws Exception {
+    TaskPlan.Range range = Planner.value(json, TaskPlan.Range.class);
+    TaskPlan.Slice slice = Planner.value(part, TaskPlan.Slice.class);
+    Wanted wanted = new Wanted(range.start(), range.end(), ALL);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());

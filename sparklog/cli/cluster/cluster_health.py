@@ -184,7 +184,7 @@ def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:
 
 def _store_in_words(store: dict[str, Any]) -> str:
     problems = store["problems"]
-    verdict = f'{counted(problems, "problem")} (listed under "wrong")' if problems else "ok"
+    verdict = f"{counted(problems, 'problem')} (see above)" if problems else "ok"
     free = "" if store["free_bytes"] is None else f", {amount(store['free_bytes'])} free"
     sampled = counted(store["objects_sampled"], "object")
     return f"{store['store']}: {verdict}{free}, {sampled} looked for"

@@ -1,4 +1,4 @@
-"""Commits a write; if it is refused for a reason that may pass, submits it again under the same command id (P-09).
+"""Commits a write; if it is refused for a reason that may pass, submits it again under the same command id.
 
 Uploads are never repeated, because an election does not change which stores hold an object. A write that was fenced is
 submitted again under the new leader epoch. If the new leader's store lacks objects of the write, they are copied there
@@ -66,8 +66,8 @@ def commit_append(
     """Commit `command`, the append of the objects that tasks have `written`. Warns of each store that lacks objects.
 
     `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
-    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: how long to try again
-    after the first refusal; None: until `timeout_ms` is over.
+    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: time for further
+    attempts after the first refusal; None: until `timeout_ms` is over.
 
     Raises the errors of `Committer.submit`. The wait for replicas may end with NotEnoughReplicasAfterAppend or
     RequestTimedOut, both with `landed` = YES.

@@ -188,7 +188,7 @@ class Coordinated(Committer):
     def _warn_if_it_takes_long(self, delivery: Delivery, known: Coordinator, error: SparklogError) -> None:
         """Log why a command is not committed yet, from 5 s on, at most one warning in 30 s for all threads together.
 
-        `error`: how the last attempt at the coordinator `known` ended.
+        `error`: the error of the last attempt, at the coordinator `known`.
         """
         now_ms = self.clock.monotonic_ms()
         is_new = self._warned_ms is None or now_ms - self._warned_ms >= WARNINGS_APART_MS

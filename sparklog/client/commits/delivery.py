@@ -16,7 +16,7 @@ from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 400.0
 GRACE_MS = 5_000  # for a reply, beyond the time of the command itself
-LOOKS_PER_SESSION = 3  # at a coordinator that did not answer once: as often as a coordinator in force writes an entry
+LOOKS_PER_SESSION = 3  # reads of the chain while a coordinator is silent: it writes an entry as often
 
 
 class Delivery:

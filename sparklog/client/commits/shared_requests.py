@@ -1,7 +1,7 @@
 """Sends the commands of several threads to a coordinator together, in few requests.
 
 A request with many commands costs the coordinator little more than one with few. A caller that comes while requests are
-under way waits until as many commands wait as are under way, or until a reply comes; then all waiting commands are sent
+under way waits until at least as many commands wait as are still under way; then the waiting commands are sent
 together. So n callers need about log2(n) requests, and none of them waits for long. There is no extra thread: the
 caller that has waited longest, the *carrier*, sends the request for itself and for the others.
 

@@ -45,9 +45,9 @@ class LogQuestions:
         return {place: int(partition.high_watermark) for place, partition in self._partitions(places).items()}
 
     def offsets_for_times(self, timestamps_ms: Mapping[Place, int]) -> dict[Place, int | None]:
-        """For each partition, the lowest offset of a record at or after the partition's time in `timestamps_ms` (S-05).
+        """Return for each partition the lowest offset of a record at or after the partition's time in `timestamps_ms`.
 
-        None if no record is.
+        None if there is no such record.
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """

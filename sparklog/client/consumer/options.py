@@ -23,14 +23,14 @@ class ConsumerOptions:
     its position is not in the log: earliest, latest, or none (raise OffsetOutOfRange).
     `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and
     when the consumer is closed. None: true if the consumer has a group.
-    `max_poll_records`: the most records that one `poll` returns. `fetch_max_bytes`: about how much memory the records
-    of one call may take; records fetched ahead for the next partitions take at most as much again. Reads that stay open
+    `max_poll_records`: maximum number of records that one `poll` returns. `fetch_max_bytes`: approximate memory for the
+    records of one call; records fetched ahead for the next partitions take at most as much again. Reads that stay open
     between calls hold about `fetches.MOST_OPEN_BYTES` more.
     `session_timeout_ms`: if the consumer makes no call for this long, the other members get its partitions.
     `group_instance_id`: makes the consumer a static member of its group (KIP-345): it does not leave when it is closed.
     A consumer with the same id that starts within the session takes over its partitions without a rebalance, and
     fences it.
-    `heartbeat_interval_ms`: how often the consumer checks its group and its topics for changes.
+    `heartbeat_interval_ms`: time between two checks of the group and the topics for changes.
     `consumer_timeout_ms`: the iterator ends if no record comes for this long; None: never.
     `key_deserializer`, `value_deserializer`: functions that turn bytes into a key and a value, for `poll` and the
     iterator; `poll_table` returns bytes. A key or value of None stays None.

@@ -31,7 +31,7 @@ from sparklog.host.bell import Bell
 log = logging.getLogger("sparklog")
 
 NEVER_MS = 1 << 60
-ORDER = itertools.count()  # of reads, and of the begins of transactions, in this process
+ORDER = itertools.count()  # numbers reads and begins of transactions in this process, to tell which came first
 PARTITIONS_AHEAD = 8  # partitions whose first records are fetched while another is read
 
 Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
@@ -70,7 +70,7 @@ class ConsumerReading:
         self.moves = 0
         # True if partitions went to others after their records were returned, and before these were committed.
         self.gave_up_unread = False
-        self.read_at = -1  # in ORDER
+        self.read_at = -1  # number of the last read, from ORDER; -1: none yet
         self.begins = 0  # subscriptions and assignments that it has given up
         # True if it rewound, or will: records returned before come again, and don't count as read until then.
         self.must_read = False
@@ -277,7 +277,7 @@ class ConsumerReading:
         try:
             is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)
         finally:
-            if not is_begun:  # decide in the next generation, which is known by now, or after an error
+            if not is_begun:  # choose these starts again: in the next generation, or after an error
                 self.positions.decide_again(at_end)
 
     # ---- where it is ----------------------------------------------------------------------------

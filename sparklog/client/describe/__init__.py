@@ -1,1 +1,1 @@
-"""Describes topics, chain entries and records for people and programs. Read topic_description.py first."""
+"""Describes topics, chain entries and records for users and programs. Read topic_description.py first."""

@@ -78,7 +78,7 @@ class QuietEntries:
 
 
 def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
-    """The entries, but two or more consecutive quiet entries of one author as one row.
+    """Return the entries, with two or more consecutive quiet entries of one author folded into one row.
 
     A quiet entry only says that a coordinator still leads, that members of groups are alive, or that recovery points
     have moved.

@@ -114,7 +114,7 @@ def _work(store: ObjectStore, stored_: StoredEntry, zones: dict[StoreId, str]) -
 def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId, str]) -> WrittenObjects:
     try:
         objects, _ = decode_body(store.get(key))
-    except KeyNotFound:  # vacuum was here
+    except KeyNotFound:  # vacuum has deleted the body
         return WrittenObjects()
     return written(objects, slices, zones)
 

@@ -164,8 +164,8 @@ def check_cluster(state: ClusterState, positions: StreamPositions) -> None:
         return
     if positions.chain_id in state.ancestors:
         why = (
-            "it was restored from a copy of its metadata, and records that the stream saw may be gone, and their "
-            "offsets taken"
+            "it was restored from a copy of its metadata, so records that the stream read may be gone, and their "
+            "offsets used for others"
         )
     else:
         why = "it is another one, or it was deleted and created again"

@@ -71,7 +71,7 @@ class WritePlan(msgspec.Struct, frozen=True):
 
     If `topic` is None, each row names its topic. `incarnations`: the registered INCARNATION of each store.
     `lag_time_max_ms`: the total time that one store may delay a task. `followers`: stores that are in no ISR of these
-    topics, but have replicas that are catching up; tasks write to them, too, but hardly wait for them.
+    topics, but have replicas that are catching up; tasks write to them, too, but wait for them only briefly.
     """
 
     places: StorePlaces

@@ -1,4 +1,4 @@
-"""`producer.transaction()`: commits records of several topics, and the offsets they were made from, together or not.
+"""`producer.transaction()`: commits records of several topics and the offsets they were made from, all or nothing.
 
     consumer = cluster.consumer("orders", group="billing", enable_auto_commit=False)
     while True:
@@ -9,7 +9,7 @@
                     transaction.send("bills", bill_of(record.value), key=record.key)
 
 The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
-with the offsets (I-05), so no reader sees a part. No transaction coordinator is needed, and no marker in the log,
+with the offsets, so no reader sees a part. No transaction coordinator is needed, and no marker in the log,
 because uncommitted records are never in the log.
 
 Possible failures, and their effect:
@@ -27,8 +27,8 @@ Possible failures, and their effect:
 - A newer instance of the producer is active (InvalidProducerEpoch), or the producer was closed (InvalidInput): neither
   is written.
 
-A consumer is in one transaction at a time, and makes no other commit inside it. Don't send again what was made from
-records that the consumer returned before it rewound: its next `poll` returns these records once more.
+A consumer is in one transaction at a time, and makes no other commit inside it. After a rewind, don't send results of
+records that the consumer returned before it: the next `poll` returns these records again.
 
 If the consumer is not a member of a group (assigned partitions, or a group given by name), a second process that
 commits for the same group is not fenced: run one such process at a time.
@@ -85,7 +85,7 @@ _NOT_LANDED: Final = (
 
 
 class TransactionalReader(Protocol):
-    """A consumer as a transaction uses it. `read_at`: the number from ORDER that its last read drew, -1 before that."""
+    """A consumer as a transaction uses it. `read_at`: the number of its last read, from ORDER; -1: none yet."""
 
     read_at: int
 

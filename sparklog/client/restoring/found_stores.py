@@ -108,7 +108,7 @@ class FoundStores:
     def mirrored_to(self) -> dict[StoreId, int]:
         """The entry up to which the mirror on each found store is whole, or -1. A store that fails is left out.
 
-        Only for people to read.
+        The result is for display only.
         """
         mirrored = {}
         for store in sorted(self.found):
@@ -134,7 +134,7 @@ class FoundStores:
         return None if what is None or what[0] <= self.head.n else what[1]
 
     def newest_checkpoint(self) -> int:
-        """The newest entry of the chain as of which a found store has a checkpoint; -1 if none has one.
+        """Return the newest entry of the chain for which a found store has a checkpoint; -1 if there is none.
 
         The lost chain had at least this entry.
         """

@@ -1,4 +1,4 @@
-"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores (F-08).
+"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores.
 
     find all stores and read their mirrors -> check that nothing is missing -> mark each store as that of the new chain,
     OWNER/<number> -> find and read again, until there is no new store -> check again
@@ -69,7 +69,7 @@ class Restored(msgspec.Struct, frozen=True):
     `previous` is the id of the lost chain, `chain_id` that of the new one (None in a dry run). `copies`: the entry up
     to which each store has the lost chain, or -1; `last`: the entry up to which all stores together have it, and
     `time_ms` the time of this entry. `first`: the first entry of the new chain. `fenced`: the stores left out.
-    `checkpoint`: the newest entry as of which a store has a checkpoint, or -1. `newer`: a text with evidence that the
+    `checkpoint`: the newest entry for which a store has a checkpoint, or -1. `newer`: a text with evidence that the
     lost chain had more entries than `last`, or None. `copied`: true if mirrors have the new chain already.
     """
 

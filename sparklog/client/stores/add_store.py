@@ -56,8 +56,9 @@ def add_store(
 
     A fenced store that comes back with another INCARNATION, or none, was wiped: its loss is reported, and it is
     registered as empty. If it lacks objects (restored from an old backup), this loss is reported in the same way, so
-    that the store leads no partition whose records it lacks. If a call dies half-way, the next one completes it. `zone`
-    None: the zone that the store had, or none. With `dry_run`, everything is checked, and nothing marked or registered.
+    that the store leads no partition whose records it lacks. If a call is interrupted, the next one completes it.
+    `zone` None: the zone that the store had, or none. With `dry_run`, everything is checked, and
+    nothing marked or registered.
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """

@@ -85,7 +85,7 @@ class _BadObject:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """The health of all stores. `objects`: how many objects the cluster has, without retired ones."""
+    """The health of all stores. `objects`: number of objects in the cluster, without retired ones."""
 
     stores: list[StoreHealth]
     objects: int

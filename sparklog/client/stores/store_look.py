@@ -42,7 +42,10 @@ def _problem(store: ObjectStore, wanted: str) -> str:
     except Conflict as error:
         return error.message
     if mark is None:
-        mend = "mount its disk if it is not mounted; if it was wiped, restart its agent, which refills it"
+        mend = (
+            "mount its disk if it is not mounted; if it was wiped, restart its agent, which refills it; if it is lost "
+            "for good, fence it"
+        )
         return f"nothing there: no {INCARNATION} at {store.url}; {mend} (docs/replication.md, At night)"
     if mark.incarnation != wanted:
         return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}, At night"

@@ -138,7 +138,7 @@ class Gate:
         for name in (host,) if origin is None else (host, _name(origin.partition("://")[2])):
             if name not in self._hosts and not is_this_machine(name):
                 raise ClusterAuthorizationFailed(
-                    f"without an access file a coordinator is asked under {', '.join(self._hosts)} only, "
+                    f"without an access file a coordinator accepts requests only under {', '.join(self._hosts)}, "
                     f"found {name[:200]!r}"
                 )
 

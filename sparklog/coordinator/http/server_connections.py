@@ -64,7 +64,7 @@ class Connections:
         return partial(ServerConnection, connections=self)
 
     def admit(self, connection: ServerConnection, now_s: float) -> bool:
-        """True if the new connection may stay, for which an older one may be dropped; False if the limit is reached."""
+        """Admit a new connection: at the limit, drop an older one for it. Returns False if none can be dropped."""
         if self.table.is_full:
             self._report(now_s)
             victim = self.table.victim(now_s)

@@ -132,7 +132,7 @@ def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[Cluste
             "POST",
             PLAN,
             plan,
-            "Offset ranges -> slices of objects: their bytes, objects and stores",
+            "Plan a read: the slices of offset ranges, with their objects, byte ranges and stores",
             needs=Openness.BY_TOPIC,
             takes=_plan_request,
             gives=PlanReply,

@@ -191,7 +191,7 @@ def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) ->
             "POST",
             WAIT,
             waited,
-            "Answer once the chain has the wanted state, or after the longest wait",
+            "Wait until the chain has the wanted state, for max_wait_ms at most",
             needs=Need(Verb.DESCRIBE),
             takes=_wait_request,
             gives=WaitReply,

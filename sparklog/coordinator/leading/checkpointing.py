@@ -1,4 +1,4 @@
-"""Writes checkpoints to the stores while this process leads (N-06), in its own thread, because a store may hang."""
+"""Writes checkpoints to the stores while this process leads, in its own thread, because a store may hang."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ from sparklog.wire.messages import (
     SubmittedCommand,
 )
 
-FAILURES_PER_SESSION = 20  # after a failure, the next try comes after this fraction of a session
+FAILURES_PER_SESSION = 20  # after a failure, the next attempt comes after 1/20 of a session
 
 Say = Callable[[str, str], None]  # an event in one word, and a message
 

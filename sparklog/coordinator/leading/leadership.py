@@ -7,7 +7,7 @@
        └── another process has claimed, or this one had to resign ◄─── claims again, to be seen alive ── LEADING
 
 The chain decides between two processes that claim at once, so a wrong guess here costs only time. Only the process's
-own monotonic clock is used, and only to measure for how long the chain has shown nothing new.
+own monotonic clock is used, and only to measure the time since the chain last showed anything new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Leadership:
     address: str
     session_ms: int
     known: Coordinator = NO_COORDINATOR
-    _new_ms: int | None = None  # when the chain last showed something new of the coordinator
+    _new_ms: int | None = None  # when the chain last showed anything new about the coordinator
     _resigned_epoch: int = 0  # the epoch in which this process led, until it was made to resign
 
     @property

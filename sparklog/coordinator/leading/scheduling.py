@@ -21,7 +21,7 @@ from sparklog.maintenance.job_scheduler import JobRunner, Scheduler
 from sparklog.maintenance.jobs import ages_ms, in_order, scheduled_tasks
 from sparklog.wire.job_messages import JobStanding, LastRun, last_run
 
-FIRST_DELAY_MS: Final = 30_000  # no job runs earlier, as in Kafka: a new leader has more urgent work
+FIRST_DELAY_MS: Final = 30_000  # longest delay of the first job, as in Kafka: a new leader has more urgent work
 
 
 class Scheduling:

@@ -27,7 +27,7 @@ TOPICS_PER_SAMPLE = 100  # with appends: at most some 10 MiB in all samples
 
 @dataclass(slots=True)
 class Distribution:
-    """A histogram. `counts` has for each bound the values up to it and above the bound before it, then those above all.
+    """A histogram. `counts`: for each bound, the number of values up to it and above the one before; then of the rest.
 
     `bounds` are ascending; `total` is the sum of the values.
     """

@@ -60,7 +60,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     Metric("sparklog_snapshot_age_seconds", GAUGE, "Age of that snapshot. Absent if there is none."),
     # ---- commits
-    Metric("sparklog_commits_total", COUNTER, "Entries that this process has committed since it leads."),
+    Metric("sparklog_commits_total", COUNTER, "Entries that this process has committed since it became the leader."),
     Metric(
         "sparklog_lost_slots_total", COUNTER, "Entries that lost their slot to another process, and were decided again."
     ),
@@ -115,19 +115,19 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_isr_shrinks_total",
         COUNTER,
-        "Times that a replica left an ISR, as seen once a second.",
+        "Number of times an ISR lost a replica, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrShrinksPerSec",
     ),
     Metric(
         "sparklog_isr_expands_total",
         COUNTER,
-        "Times that a replica joined an ISR, as seen once a second.",
+        "Number of times an ISR gained a replica, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrExpandsPerSec",
     ),
     Metric(
         "sparklog_leader_elections_total",
         COUNTER,
-        "Times that a partition got a leader with a new epoch, as seen once a second.",
+        "Number of times a partition got a leader with a new epoch, as seen once a second.",
         kafka="kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs",
     ),
     Metric("sparklog_log_size_bytes", GAUGE, "Stored batch bytes of all partitions, one replica of each."),
@@ -138,7 +138,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_appended_records_total",
         COUNTER,
-        "Records that this process has appended to all topics since it leads.",
+        "Records that this process has appended to all topics since it became the leader.",
         kafka=f"{_TOPICS},name=MessagesInPerSec",
     ),
     Metric(
@@ -202,7 +202,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_group_rebalances_total",
         COUNTER,
-        f"Generations of the group: times that its partitions were reassigned. {_OF_GROUPS}",
+        f"Generations of the group: number of times its partitions were reassigned. {_OF_GROUPS}",
         ("consumergroup",),
         "kafka.server:type=group-coordinator-metrics,group-completed-rebalance-count",
     ),
@@ -229,7 +229,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_stores",
         GAUGE,
-        "Stores by state: live, dead, stopped (its agent was), new (no agent yet), fenced.",
+        "Stores by state: live, dead, stopped (its agent was stopped), new (no agent yet), fenced.",
         ("state",),
     ),
     Metric("sparklog_connected_agents", GAUGE, "Stores whose agents are up."),

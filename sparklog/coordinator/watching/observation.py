@@ -19,9 +19,9 @@ from sparklog.core.types import StoreId
 class Observation:
     """The state and the counts of a coordinator process at `now_ms` (wall clock). Immutable: any thread may read it.
 
-    `commits` are those of this process since it leads. `heard_ms_ago`: milliseconds since each store was last heard of,
-    empty on a standby. `looks`: the newest check of each store (`StoreLooks`). `snapshot_time_ms`: None if this process
-    knows of no snapshot.
+    `commits`: counts since this process became the leader. `heard_ms_ago`: milliseconds since each store was last heard
+    of, empty on a standby. `looks`: the newest check of each store (`StoreLooks`). `snapshot_time_ms`: None if this
+    process knows of no snapshot.
     """
 
     now_ms: int

@@ -76,7 +76,7 @@ def moved_off(
             raise InvalidReplicationFactor(
                 f"the replicas {', '.join(replicas)} need {counted(len(replicas), 'store')}; without {leaving} there "
                 f"are {', '.join(home.store for home in ring) or 'none'}: first add a store (sparklog store add), "
-                "and its agent"
+                "and its agent; or give the topic fewer replicas (sparklog replica move TOPIC --to STORES)"
             )
         substitute = _next(ring, staying, growing, ranks)
         growing[substitute.store] += 1

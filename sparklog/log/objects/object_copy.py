@@ -1,6 +1,6 @@
 """Copy a data object and its index from store to store: the object before its index, each whole or not at all.
 
-    there already, with its length ....................... nothing to do
+    there already, with its length and CRC32C ............ nothing to do
     the stores can copy without this process ............. they do, then the length is checked
     else ................................................. ranged reads -> upload, if the CRC32C is the chain's
 
@@ -108,7 +108,9 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
     Raises SourceFailed if another source may help; Damaged if `target` has something else under one of the names; and
     the errors of `put_if_absent` of `target`, except KeyExists.
     """
-    if not _is_there(target, key, named.size_bytes):
+    if _is_there(target, key, named.size_bytes):
+        _check_bytes(target, key, named)
+    else:
         _certainly(lambda: _copy(source, target, key, named.size_bytes, named.crc32c), target, key, named.size_bytes)
     index = index_key(key)
     body = _read_whole(source, index, named.index_size_bytes, named.index_crc32c)
@@ -142,6 +144,23 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
             f"{target.url}: if nothing else needs it, remove it"
         )
     return True
+
+
+def _check_bytes(target: ObjectStore, key: str, named: NewObject) -> None:
+    """Raise Damaged unless the object at `target` has the CRC32C of the chain.
+
+    A killed process may have left a copy there, or a writer whose commit did not count it. Or the object was reported
+    as lost because it is damaged, and would count again before the repair deletes it.
+    """
+    actual = 0
+    for start in range(0, named.size_bytes, READ_BYTES):
+        (piece,) = target.get_ranges(key, [(start, min(start + READ_BYTES, named.size_bytes))])
+        actual = google_crc32c.extend(actual, pa.py_buffer(piece))
+    if actual != named.crc32c:
+        raise Damaged(
+            f"wanted to copy {key}, found it at {target.url} with CRC32C {actual:08x}, wanted {named.crc32c:08x}: "
+            "'sparklog job recovery' deletes and copies it"
+        )
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:

@@ -10,8 +10,9 @@ recovery point: the next run reads everything, finds the remaining work, and doe
 harmless: other replicas have everything that the store has. Otherwise the repair waits for them. Readers ask the next
 holder meanwhile.
 
-An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
-looks again after the store was filled, and starts over if necessary.
+An agent does not take a damaged object that is still there for the copy that it wants. What it copies meanwhile may be
+damaged at its source, because copies by the stores themselves compare only lengths. So the job looks again after the
+store was filled, and starts over if necessary.
 
 Two runs may repair the same object. One may delete a copy that the other has fetched since the first one read it,
 because stores have no conditional deletion. Both read the object again at the end, and fetch it again. There is one
@@ -154,9 +155,9 @@ class Repair:
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
         """Fetch objects that the chain says the store lacks.
 
-        Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` accepts
-        an existing object of the right length as the right one. So a damaged object is deleted first, if another store
-        has it whole; otherwise it stays, because it may be the last copy. A whole object that no store holds in the
+        Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` refuses
+        a damaged one. So it is deleted first, if another store has it whole; otherwise it stays, because it may be the
+        last copy. A whole object that no store holds in the
         chain is reported: then it counts again. An object that no store has, and none holds in the chain, is the reason
         why no replica may lead: it is given up with --accept-loss.
         """
@@ -240,7 +241,10 @@ class Repair:
             if not left:
                 return
         for damage in left:
-            self._fail(damage, f"{damage}; it could not be fetched again: {problem or 'it was damaged again'}")
+            self._fail(
+                damage,
+                f"{damage}; it could not be fetched again: {problem or 'it was damaged again: run recovery again'}",
+            )
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Report the damaged objects as lost: in the chain, the store's log then ends before them."""

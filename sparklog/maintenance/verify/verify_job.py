@@ -309,7 +309,7 @@ class VerifyJob:
 
     def _row(self, store: StoreId, topic: str) -> PartitionResult:
         existing = self._rows.get((store, topic))
-        return existing or PartitionResult(f"{topic} on {store}", topic, None, "as the chain says", Work())
+        return existing or PartitionResult(f"{topic} on {store}", topic, None, "compared with the chain", Work())
 
 
 def _with_message(row: PartitionResult, difference: Difference) -> PartitionResult:

@@ -10,7 +10,6 @@ import struct
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from typing import BinaryIO, Final
 
 import msgspec
@@ -19,11 +18,13 @@ import sparklog
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
+from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
 PROTOCOL: Final = "2"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
+_REQUESTS: Final = PLAN_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
 
 Reply = tuple[bytes, bytes | memoryview]  # kind, payload
 
@@ -58,9 +59,8 @@ def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
                 f"speaks, found one with protocol {protocol}: use the JAR that `sparklog jar` names"
             )
         name = msgspec.json.decode(payload, type=_Name).name
-        request: Callable[[bytes], bytes] | None = PLAN_REQUESTS.get(name) or WRITE_REQUESTS.get(name)
-        if request is not None:
-            return b"J", request(payload)
+        if name in _REQUESTS:
+            return b"J", _REQUESTS[name](payload)
         return readers.answer(name, payload)
     except BaseException as error:  # the JVM waits for an answer, whatever it is
         return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

@@ -192,7 +192,10 @@ def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed)
             f"no coordinator answers at {address}: {_plain(error)}; start one there with 'sparklog coordinator', or "
             "correct the address"
         )
-    hint = "" if address.startswith("https") else f"; if it speaks TLS, its address is https://{address[7:]}"
+    if isinstance(error, urllib3.exceptions.ReadTimeoutError):
+        hint = "; if its process hangs, kill it and start it again"
+    else:
+        hint = "" if address.startswith("https") else f"; if it speaks TLS, its address is https://{address[7:]}"
     return NoCoordinatorAnswers(f"{address} did not answer: {_plain(error)}{hint}", landed=landed)
 
 

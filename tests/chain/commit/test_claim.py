@@ -221,7 +221,7 @@ def test_a_mark_that_can_not_be_read_leaves_the_outcome_unknown(store: FaultySto
 
 def test_a_damaged_entry_in_the_slot_is_an_error_and_nothing_is_decided_from_it(store: FaultyStore) -> None:
     store.put_if_absent(KEY, encode_entry(OTHER)[:-1])
-    with pytest.raises(ChainDamaged, match=r"entry 5, .* wanted \d+ bytes with CRC32C .*; put this object back"):
+    with pytest.raises(ChainDamaged, match=r"entry 5, .* wanted \d+ bytes with checksum .*; put this object back"):
         claim(store)
 
 

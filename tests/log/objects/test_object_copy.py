@@ -150,6 +150,16 @@ def test_something_else_under_the_name_is_damage_and_stays(pair: tuple[ObjectSto
     assert bytes(target.get(KEY)) == b"other"
 
 
+def test_other_bytes_of_the_same_length_are_damage_and_stay(pair: tuple[ObjectStore, ObjectStore]) -> None:
+    source, target = pair
+    fill(source)
+    other = BODY[:-1] + bytes([BODY[-1] ^ 1])
+    target.put_if_absent(KEY, other)
+    with pytest.raises(Damaged, match=f"wanted to copy {KEY}, found it .* with CRC32C"):
+        copy_object(source, target, KEY, NAMED)
+    assert bytes(target.get(KEY)) == other
+
+
 def test_the_index_is_put_even_if_the_object_is_there() -> None:
     source, target = fill(memory()), memory()
     target.put_if_absent(KEY, BODY)
@@ -283,10 +293,11 @@ def test_an_index_that_no_source_has_is_rebuilt_from_the_copy(
 
 
 def test_no_index_is_rebuilt_from_a_damaged_copy(stores: Stores, real: tuple[ObjectToFetch, str, bytes, bytes]) -> None:
-    """Memory copies server-side, so nobody has seen these bytes before."""
+    """Memory copies server-side, so nobody has seen these bytes before the next source is asked."""
     wanted, key, body, _ = real
     stores.get(StoreId("a")).put_if_absent(key, body[:-1] + b"x")
-    assert fetch_object(wanted, StoreId("c"), stores).source is None
+    with pytest.raises(Damaged, match="'sparklog job recovery' deletes and copies it"):
+        fetch_object(wanted, StoreId("c"), stores)
     assert [each.key for each in stores.get(StoreId("c")).list_keys("append/")] == [key]
 
 

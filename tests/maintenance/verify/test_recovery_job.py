@@ -267,31 +267,52 @@ def test_nothing_is_deleted_while_the_chain_counts_on_it(log: DamagedLog, monkey
 
 
 # M: F-04
-def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
-    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It compares lengths, and reports the object as fetched before the job can delete it."""
+def test_an_agent_does_not_take_damaged_bytes_for_its_copy(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job may need seconds from the report of the loss to the deletion, and the agent looks at once."""
     from sparklog.maintenance.verify import repair
 
     agent = DrivenAgent(log.world, "b").run()
     take_away = repair.Repair._take_away
-    times = []
+    ends = []
 
     def late(self: repair.Repair, *arguments: object) -> None:
-        if not times:
-            times.append(1)
-            agent.run()
-            assert log.world.value(0).log_end(StoreId("b")) == 9
+        agent.run()
+        ends.append(log.world.value(0).log_end(StoreId("b")))
         take_away(self, *arguments)  # type: ignore[arg-type]
 
     log.damage("b", 2, "flipped")
-    delete, key = MemoryStore.delete, log.key(2)
+    monkeypatch.setattr(repair.Repair, "_take_away", late)
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    assert ends == [3]
+    agent.stop()
+    log.check()
+
+
+# M: F-04
+def test_damage_to_a_new_copy_does_not_end_the_repair(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent has fetched and reported the object again before the job could delete it."""
+    from sparklog.maintenance.verify import repair
+
+    agent = DrivenAgent(log.world, "b").run()
+    take_away, delete, key = repair.Repair._take_away, MemoryStore.delete, log.key(2)
+    times = []
 
     def checked(store: MemoryStore, name: str) -> None:
         assert name != key or log.world.value(0).log_end(StoreId("b")) == 3, "the chain counts on it"
         delete(store, name)
 
-    monkeypatch.setattr(MemoryStore, "delete", checked)
+    def late(self: repair.Repair, *arguments: object) -> None:
+        if not times:
+            times.append(1)
+            log.world.store("b").delete(key)
+            agent.run()
+            assert log.world.value(0).log_end(StoreId("b")) == 9
+            log.damage("b", 2, "flipped")
+            monkeypatch.setattr(MemoryStore, "delete", checked)
+        take_away(self, *arguments)  # type: ignore[arg-type]
+
+    log.damage("b", 2, "flipped")
     monkeypatch.setattr(repair.Repair, "_take_away", late)
     report = log.recover()
     assert report.exit_code == 0, messages(report)

@@ -308,6 +308,7 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         for process in jvm.children():
             if "sparklog.spark.planner" in arguments(process):
                 process.kill()
+                process.wait(10)  # a request to a process that is just dying would fail
         yield from batches
 
     for rows in (0, 10):

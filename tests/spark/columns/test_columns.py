@@ -197,6 +197,51 @@ def test_java_reads_the_micro_batches_of_a_stream(cluster: Cluster, columnar: Sp
         assert [row.value for row in written] == read["value"].to_pylist()
 
 
+def test_a_stream_says_how_far_it_is_behind(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
+    cluster.create_topic("t", partitions=2)
+    cluster.append("t", pa.table({"value": ["v"] * 100, "partition": pa.array([0] * 30 + [1] * 70, pa.int32())}))
+    asked = columnar.readStream.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    asked = asked.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 50)
+    writer = asked.load().writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    query.awaitTermination()
+    behind = [progress.sources[0].metrics for progress in query.recentProgress if progress.numInputRows]
+    assert [(each["minOffsetsBehindLatest"], each["maxOffsetsBehindLatest"]) for each in behind] == [
+        ("15", "35"),
+        ("0", "0"),
+    ]
+    assert behind[0]["avgOffsetsBehindLatest"] == "25.0"
+
+
+def tasks_of(frame: DataFrame) -> int:
+    """The number of tasks of the scan of a frame."""
+    scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    return int(scan.inputRDD().getNumPartitions())
+
+
+def test_a_limit_leaves_out_tasks_that_it_does_not_need(cluster: Cluster, frame: Frame) -> None:
+    """Not if records may be missing without an error, and not behind a filter that Spark evaluates."""
+    cluster.create_topic("t", partitions=4)
+    cluster.append("t", pa.table({"value": ["v"] * 400, "partition": pa.array(sorted([0, 1, 2, 3] * 100), pa.int32())}))
+
+    def tasks(limit: int, where: str = "true", **options: str) -> int:
+        return tasks_of(frame("columns", "t", minPartitions=4, **options).where(where).limit(limit))
+
+    assert [tasks(limit) for limit in (1, 100, 101, 1000)] == [1, 1, 2, 4]
+    assert frame("columns", "t", minPartitions=4).limit(250).count() == 250
+    assert tasks(100, startingOffsets='{"t":{"0":90,"1":-2,"2":-2,"3":-2}}') == 2
+    assert tasks(100, failOnDataLoss="false") == 4
+    assert tasks(100, where="key IS NULL") == 4
+
+
+def test_spark_knows_the_stored_bytes_of_a_read(cluster: Cluster, frame: Frame) -> None:
+    """So a small topic is broadcast in a join."""
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": ["v"] * 100}))
+    statistics = frame("columns", "t")._jdf.queryExecution().optimizedPlan().stats()
+    assert int(str(statistics.sizeInBytes())) == cluster.describe("t").size_bytes
+
+
 @pytest.mark.parametrize("trouble", ["deleted", "flipped", "cut", "index deleted", "index flipped"])
 def test_the_next_holder_serves(columnar: SparkSession, tmp_path: Path, trouble: str) -> None:
     folders = StoreFolders.create(tmp_path)

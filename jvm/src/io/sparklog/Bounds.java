@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.sql.Timestamp;
 import java.time.Instant;
@@ -61,23 +60,23 @@ final class Bounds implements Serializable {
   }
 
   /** The first offset of a range that may be let through. */
-  long start(JsonNode range) {
-    return Math.max(range.get("start").asLong(), offsets.low);
+  long start(TaskPlan.Range range) {
+    return Math.max(range.start(), offsets.low);
   }
 
   /** The offset after the last one of a range that may be let through. Not after `start` if there is none. */
-  long end(JsonNode range) {
+  long end(TaskPlan.Range range) {
     boolean isOther =
-        topics != null && !topics.contains(range.get("topic").asText())
-            || partitions != null && !partitions.contains(range.get("partition").asInt());
-    long end = range.get("end").asLong();
+        topics != null && !topics.contains(range.topic())
+            || partitions != null && !partitions.contains(range.partition());
+    long end = range.end();
     return isOther ? Long.MIN_VALUE : offsets.high == Long.MAX_VALUE ? end : Math.min(end, offsets.high + 1);
   }
 
   /** True if the slice may have records with such timestamps. */
-  boolean mayHave(JsonNode slice) {
-    return slice.get("min_timestamp_us").asLong() <= timestampsUs.high
-        && slice.get("max_timestamp_us").asLong() >= timestampsUs.low;
+  boolean mayHave(TaskPlan.Slice slice) {
+    return slice.minTimestampUs() <= timestampsUs.high
+        && slice.maxTimestampUs() >= timestampsUs.low;
   }
 
   /** True if a task may have records that are let through. */
@@ -85,7 +84,7 @@ final class Bounds implements Serializable {
     if (used.isEmpty()) {
       return true; // without parsing the task
     }
-    for (JsonNode range : task.ranges()) {
+    for (TaskPlan.Range range : task.plan().ranges()) {
       if (start(range) < end(range)) {
         return true;
       }

@@ -9,13 +9,18 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import scala.Product;
 
 /**
  * A stream of the Python data source whose micro-batches are read by Java. Offsets, limits, progress and commits stay
  * Python's, so this has all interfaces that Spark's own wrapper of a Python stream has, which differ between versions.
+ * And it has the metrics of Spark's Kafka source, which Spark does not take from Python.
  */
 final class ColumnStream implements InvocationHandler {
   private static final int PICKLED = 1; // of Spark's PythonInputPartition(index, pickled partition)
@@ -35,6 +40,7 @@ final class ColumnStream implements InvocationHandler {
     for (Class<?> of = rows.getClass(); of != null; of = of.getSuperclass()) {
       interfaces.addAll(List.of(of.getInterfaces()));
     }
+    interfaces.add(ReportsSourceMetrics.class);
     Class<?>[] distinct = interfaces.stream().distinct().toArray(Class<?>[]::new);
     ClassLoader loader = ColumnStream.class.getClassLoader();
     return (MicroBatchStream) Proxy.newProxyInstance(loader, distinct, new ColumnStream(rows, options, columns));
@@ -44,6 +50,10 @@ final class ColumnStream implements InvocationHandler {
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     if (method.getName().equals("createReaderFactory")) {
       return new ColumnReaderFactory(columns, new Bounds());
+    }
+    if (method.getName().equals("metrics")) {
+      Offset newest = rows instanceof SupportsAdmissionControl source ? source.reportLatestOffset() : null;
+      return OffsetsBehind.metrics((Offset) ((Optional<?>) arguments[0]).orElse(null), newest);
     }
     Object answer;
     try {

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.nio.file.NoSuchFileException;
@@ -15,16 +14,16 @@ record Holder(String url) {
   private static final Map<String, Long> FAILED_NS = new ConcurrentHashMap<>();
 
   /** The holders in the order in which to ask them: the plan's, but the task's zone first, and failed ones last. */
-  static List<Holder> inOrder(JsonNode stores, JsonNode ids) {
+  static List<Holder> inOrder(Map<String, TaskPlan.Store> stores, List<String> ids) {
     String zone = System.getenv("SPARKLOG_ZONE");
     List<Holder> near = new ArrayList<>();
     List<Holder> far = new ArrayList<>();
     List<Holder> failed = new ArrayList<>();
     long now = System.nanoTime();
-    for (JsonNode id : ids) {
-      JsonNode store = stores.get(id.asText());
-      Holder holder = new Holder(store.get("url").asText());
-      boolean isNear = zone != null && !zone.isEmpty() && zone.equals(store.get("zone").asText());
+    for (String id : ids) {
+      TaskPlan.Store store = stores.get(id);
+      Holder holder = new Holder(store.url());
+      boolean isNear = zone != null && !zone.isEmpty() && zone.equals(store.zone());
       boolean hasFailed = now - FAILED_NS.getOrDefault(holder.url, now - AVOIDED_NS) < AVOIDED_NS;
       List<Holder> kind = hasFailed ? failed : isNear ? near : far;
       kind.add(holder);

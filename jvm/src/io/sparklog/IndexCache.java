@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -17,13 +16,13 @@ final class IndexCache {
   private IndexCache() {}
 
   /** The part of the index at this address that belongs to a slice. */
-  static ObjectIndex get(String address, JsonNode slice, ReadMetrics metrics) throws IOException, DamagedException {
+  static ObjectIndex get(String address, TaskPlan.Slice slice, ReadMetrics metrics) throws IOException, DamagedException {
     byte[] body = cached(address);
     if (body != null) {
       return new ObjectIndex(body, slice);
     }
     try (ObjectBytes object = ObjectBytes.open(address)) {
-      body = new byte[Math.toIntExact(slice.get("index_size_bytes").asLong())];
+      body = new byte[slice.indexSizeBytes()];
       object.read(0, body, body.length);
       metrics.requests++;
       metrics.bytes += body.length;

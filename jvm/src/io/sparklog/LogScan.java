@@ -1,26 +1,33 @@
 package io.sparklog;
 
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** A read of some columns, as a batch or as a stream. */
-final class LogScan implements Scan, Batch {
+final class LogScan implements SupportsReportStatistics, Batch {
   private final ScanBuilder rows;
   private final StructType schema;
   private final PlannedRead read;
   private final Bounds bounds;
+  private final int limit;
+  private boolean isStream;
 
-  LogScan(ScanBuilder rows, StructType schema, PlannedRead read, Bounds bounds) {
+  LogScan(ScanBuilder rows, StructType schema, PlannedRead read, Bounds bounds, int limit) {
     this.rows = rows;
     this.schema = schema;
     this.read = read;
     this.bounds = bounds;
+    this.limit = limit;
   }
 
   @Override
@@ -45,12 +52,44 @@ final class LogScan implements Scan, Batch {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    isStream = true;
     return ColumnStream.over(rows.build().toMicroBatchStream(checkpoint), read.options(), schema.fieldNames());
+  }
+
+  /** The stored bytes, by which Spark chooses what it broadcasts. Those of a stream are unknown. */
+  @Override
+  public Statistics estimateStatistics() {
+    OptionalLong bytes =
+        isStream ? OptionalLong.empty() : OptionalLong.of(tasks().stream().mapToLong(TaskToRead::bytes).sum());
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return bytes;
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return OptionalLong.empty();
+      }
+    };
   }
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return read.tasks().stream().filter(bounds::mayHave).toArray(InputPartition[]::new);
+    return tasks().toArray(InputPartition[]::new);
+  }
+
+  /** The tasks that the filters leave, up to the one with which the limit is reached. */
+  private List<TaskToRead> tasks() {
+    List<TaskToRead> needed = new ArrayList<>();
+    long records = 0;
+    for (TaskToRead task : read.tasks()) {
+      if (records < limit && bounds.mayHave(task)) {
+        needed.add(task);
+        records += task.records();
+      }
+    }
+    return needed;
   }
 
   @Override

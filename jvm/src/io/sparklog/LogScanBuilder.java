@@ -4,6 +4,7 @@ import java.util.List;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
@@ -12,11 +13,13 @@ import org.apache.spark.sql.types.StructType;
  * Restricts a read to what the query uses: other columns are neither read nor decompressed, and ranges and slices that
  * its filters rule out are not opened.
  */
-final class LogScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownFilters {
+final class LogScanBuilder
+    implements SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit {
   private final ScanBuilder rows;
   private final PlannedRead read;
   private final Bounds bounds = new Bounds();
   private StructType schema;
+  private int limit = Integer.MAX_VALUE;
 
   LogScanBuilder(ScanBuilder rows, StructType schema, PlannedRead read) {
     this.rows = rows;
@@ -40,8 +43,15 @@ final class LogScanBuilder implements SupportsPushDownRequiredColumns, SupportsP
     return bounds.used();
   }
 
+  /** Spark gives a limit only if no filter is left to it, and limits the rows again. */
+  @Override
+  public boolean pushLimit(int most) {
+    limit = most;
+    return true;
+  }
+
   @Override
   public Scan build() {
-    return new LogScan(rows, schema, read, bounds);
+    return new LogScan(rows, schema, read, bounds, limit);
   }
 }

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.zip.CRC32C;
@@ -24,12 +23,12 @@ final class ObjectIndex {
   final boolean isCompacted; // the offsets of the records are in a column of the object
 
   /** The part of the index in `body` that belongs to a slice, which has the index's size and CRC32C from the chain. */
-  ObjectIndex(byte[] body, JsonNode slice) throws DamagedException {
-    Decoder.check(body.length == slice.get("index_size_bytes").asLong(), "an index of " + body.length + " bytes");
-    Decoder.check(crc32c(body, 0, body.length) == (int) slice.get("index_crc32c").asLong(), "an index's CRC32C");
-    int from = slice.get("first_batch").asInt();
-    batches = slice.get("batches").asInt();
-    isCompacted = slice.get("records").asLong() != slice.get("end").asLong() - slice.get("start").asLong();
+  ObjectIndex(byte[] body, TaskPlan.Slice slice) throws DamagedException {
+    Decoder.check(body.length == slice.indexSizeBytes(), "an index of " + body.length + " bytes");
+    Decoder.check(crc32c(body, 0, body.length) == (int) slice.indexCrc32c(), "an index's CRC32C");
+    int from = slice.firstBatch();
+    batches = slice.batches();
+    isCompacted = slice.isCompacted();
     Decoder.Batch table = table(body);
     Decoder.check(batches > 0 && from + batches <= table.rows(), "an index of " + table.rows() + " batches");
     positions = column(table, "position", from);
@@ -46,7 +45,7 @@ final class ObjectIndex {
     } else {
       starts = new long[batches];
       ends = new long[batches];
-      long at = slice.get("start").asLong();
+      long at = slice.start();
       for (int i = 0; i < batches; i++) {
         starts[i] = at;
         at += records[i];
@@ -80,9 +79,9 @@ final class ObjectIndex {
     return (int) crc.getValue();
   }
 
-  private void check(JsonNode slice) throws DamagedException {
+  private void check(TaskPlan.Slice slice) throws DamagedException {
     long sum = 0;
-    long before = slice.get("start").asLong();
+    long before = slice.start();
     for (int i = 0; i < batches; i++) {
       Decoder.check(records[i] > 0 && lengths[i] > 0, "an index with an empty batch");
       Decoder.check(i == 0 || positions[i] == positions[i - 1] + lengths[i - 1], "an index with a gap");
@@ -92,10 +91,10 @@ final class ObjectIndex {
     }
     long end = positions[batches - 1] + lengths[batches - 1];
     boolean isOfSlice =
-        sum == slice.get("records").asLong()
-            && positions[0] == slice.get("position").asLong()
-            && end == positions[0] + slice.get("length").asLong()
-            && before <= slice.get("end").asLong();
+        sum == slice.records()
+            && positions[0] == slice.position()
+            && end == positions[0] + slice.length()
+            && before <= slice.end();
     Decoder.check(isOfSlice, "an index of other batches");
   }
 

@@ -41,7 +41,7 @@ final class PlannedRead {
     reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
     List<TaskToRead> planned = new ArrayList<>();
     for (JsonNode task : reply.get("tasks")) {
-      planned.add(new TaskToRead(Planner.pythonCommand(), task.toString()));
+      planned.add(TaskToRead.of(task));
     }
     return planned;
   }

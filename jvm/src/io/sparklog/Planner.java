@@ -1,7 +1,10 @@
 package io.sparklog;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -26,7 +29,8 @@ import org.apache.spark.SparkEnv;
  * of requests may be under way; a reply has the id of its request.
  */
 final class Planner {
-  static final ObjectMapper JSON = new ObjectMapper();
+  static final ObjectMapper JSON =
+      JsonMapper.builder().propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE).build();
   private static final String PROTOCOL = "2"; // of the messages; another sparklog may speak another one
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;
@@ -87,6 +91,15 @@ final class Planner {
     ObjectNode given = request.putObject("options");
     options.forEach(given::put);
     return request;
+  }
+
+  /** JSON as a record of this type. Throws IllegalStateException if something has another type or does not fit. */
+  static <T> T value(JsonNode json, Class<T> type) {
+    try {
+      return JSON.treeToValue(json, type);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   static List<String> strings(JsonNode array) {

@@ -18,10 +18,9 @@ final class PythonReader {
     this.columns = plan.columns();
     this.decoder = decoder;
     read = columns.length == 0 ? new String[] {"offset"} : columns; // Arrow counts no rows without a column
-    planner = Planner.of(plan.task().python());
+    planner = Planner.of(plan.python());
     ObjectNode request = Planner.JSON.createObjectNode().put("name", "read").put("range", range).put("at", at);
-    request.set("task", plan.json().get("task"));
-    request.set("fail_on_data_loss", plan.json().get("fail_on_data_loss"));
+    request.put("task", plan.task().task()).put("fail_on_data_loss", plan.task().failOnDataLoss());
     for (String column : read) {
       request.withArray("columns").add(column);
     }

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.List;
 import org.slf4j.Logger;
@@ -15,7 +14,7 @@ final class RangeReader {
 
   private final ReadPlan plan;
   private final int number;
-  private final JsonNode range;
+  private final TaskPlan.Range range;
   private final Decoder decoder;
   private final ReadMetrics metrics;
   private final long end;
@@ -30,10 +29,10 @@ final class RangeReader {
     this.number = number;
     this.decoder = decoder;
     this.metrics = metrics;
-    range = plan.ranges().get(number);
+    range = plan.task().ranges().get(number);
     at = plan.bounds().start(range);
     end = plan.bounds().end(range);
-    if (at < end && range.get("lost").asBoolean()) {
+    if (at < end && range.lost()) {
       leaveToPython("some of its records were given up");
     }
   }
@@ -41,13 +40,13 @@ final class RangeReader {
   /** The next records; null at the end. */
   Rows next() throws IOException {
     while (rest == null) {
-      JsonNode part = range.get("slices").get(slice);
-      if (part == null || at >= end) {
+      if (slice == range.slices().size() || at >= end) {
         closeReader();
         return null;
       }
+      TaskPlan.Slice part = range.slices().get(slice);
       try {
-        if (reader == null && part.get("end").asLong() > at && plan.bounds().mayHave(part)) {
+        if (reader == null && part.end() > at && plan.bounds().mayHave(part)) {
           open(part);
         }
         Rows rows = reader == null ? null : reader.next();
@@ -56,7 +55,7 @@ final class RangeReader {
           return rows;
         }
         // The end of a compacted slice may be a gap.
-        at = Math.max(at, Math.min(part.get("end").asLong(), end));
+        at = Math.max(at, Math.min(part.end(), end));
         closeSlice();
         slice++;
       } catch (IOException | DamagedException | RuntimeException error) {
@@ -76,9 +75,9 @@ final class RangeReader {
     }
   }
 
-  private void open(JsonNode part) throws IOException, DamagedException {
+  private void open(TaskPlan.Slice part) throws IOException, DamagedException {
     if (holders == null) {
-      holders = Holder.inOrder(plan.json().get("stores"), part.get("holders"));
+      holders = Holder.inOrder(plan.task().stores(), part.holders());
     }
     if (holders.isEmpty()) {
       throw new IOException("no holder is left");
@@ -97,8 +96,7 @@ final class RangeReader {
   }
 
   private void leaveToPython(String reason) {
-    String topic = range.get("topic").asText();
-    LOG.warn("{}-{} from offset {} on is read by Python: {}", topic, range.get("partition"), at, reason);
+    LOG.warn("{}-{} from offset {} on is read by Python: {}", range.topic(), range.partition(), at, reason);
     metrics.rangesInPython++;
     rest = new PythonReader(plan, number, at, decoder);
   }

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,7 +11,7 @@ final class SliceReader {
 
   private final String topic;
   private final int partition;
-  private final JsonNode slice;
+  private final TaskPlan.Slice slice;
   private final Wanted wanted;
   private final Decoder decoder;
   private final long appendTimeUs; // -1: each record has its own timestamp
@@ -25,17 +24,17 @@ final class SliceReader {
   private int batch; // the number of the next batch
   private final int stop; // the number of the batch after the last one wanted
 
-  SliceReader(JsonNode range, JsonNode slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
+  SliceReader(TaskPlan.Range range, TaskPlan.Slice slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
       throws IOException, DamagedException {
     this.slice = slice;
     this.wanted = wanted;
     this.decoder = decoder;
-    topic = range.get("topic").asText();
-    partition = range.get("partition").asInt();
-    appendTimeUs = slice.path("append_time_us").asLong(-1);
-    at = Math.max(wanted.start(), slice.get("start").asLong());
-    end = Math.min(wanted.end(), slice.get("end").asLong());
-    isCompacted = slice.get("records").asLong() != slice.get("end").asLong() - slice.get("start").asLong();
+    topic = range.topic();
+    partition = range.partition();
+    appendTimeUs = slice.appendTimeUs() == null ? -1 : slice.appendTimeUs();
+    at = Math.max(wanted.start(), slice.start());
+    end = Math.min(wanted.end(), slice.end());
+    isCompacted = slice.isCompacted();
     stored = storedColumns();
     if (stored.length == 0) {
       index = null;
@@ -43,8 +42,8 @@ final class SliceReader {
       stop = 0;
       return;
     }
-    String key = slice.get("key").asText();
-    index = IndexCache.get(holder.url() + "/" + slice.get("index_key").asText(), slice, metrics);
+    String key = slice.key();
+    index = IndexCache.get(holder.url() + "/" + slice.indexKey(), slice, metrics);
     batch = index.firstAt(at);
     stop = Math.max(batch, index.firstFrom(end));
     bodies = new BodyReads(ObjectBytes.open(holder.url() + "/" + key), index, batch, stop, metrics);
@@ -151,7 +150,7 @@ final class SliceReader {
       case "topic" -> new LogVector.Text(topic, rows);
       case "partition" -> new LogVector.Number(partition, rows);
       case "offset" -> offsets.skip(from);
-      case "timestampType" -> new LogVector.Number(slice.get("timestamp_type").asInt(), rows);
+      case "timestampType" -> new LogVector.Number(slice.timestampType(), rows);
       case "timestamp" ->
           appendTimeUs < 0 ? decoded.columns().get(name).skip(from) : new LogVector.Number(appendTimeUs, rows);
       default -> decoded.columns().get(name).skip(from);

@@ -15,7 +15,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private ColumnarBatch batch;
 
   TaskReader(TaskToRead task, String[] columns, Bounds bounds) {
-    plan = new ReadPlan(task, columns, bounds);
+    plan = new ReadPlan(task.python(), task.plan(), columns, bounds);
   }
 
   @Override
@@ -30,7 +30,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private boolean advance() throws IOException {
     while (true) {
       if (range == null) {
-        if (next == plan.ranges().size()) {
+        if (next == plan.task().ranges().size()) {
           return false;
         }
         range = new RangeReader(plan, next++, decoder, metrics);

@@ -1,25 +1,36 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
- * The ranges of one task, as the planner wrote them (JSON). It holds no secrets.
+ * One task of a read, to be sent to an executor. It holds no secrets.
  *
  * @param python the Python that reads what Java cannot
+ * @param json its {@link TaskPlan}
+ * @param records the records that it has at least
+ * @param bytes the stored bytes of its slices
  */
-record TaskToRead(String python, String plan) implements InputPartition {
-  JsonNode ranges() {
-    return json().get("ranges");
+record TaskToRead(String python, String json, long records, long bytes) implements InputPartition {
+  /** The task that a planner has planned. */
+  static TaskToRead of(JsonNode json) {
+    TaskPlan plan = Planner.value(json, TaskPlan.class);
+    long records = 0;
+    long bytes = 0;
+    for (TaskPlan.Range range : plan.ranges()) {
+      for (TaskPlan.Slice slice : range.slices()) {
+        long before = Math.max(0, range.start() - slice.start());
+        long after = Math.max(0, slice.end() - range.end());
+        records += Math.max(0, slice.records() - before - after);
+        bytes += slice.length();
+      }
+    }
+    boolean mayLack = !plan.failOnDataLoss(); // records that are gone are no error then
+    return new TaskToRead(Planner.pythonCommand(), json.toString(), mayLack ? 0 : records, bytes);
   }
 
   /** The plan. It is parsed anew at each call. */
-  JsonNode json() {
-    try {
-      return Planner.JSON.readTree(plan);
-    } catch (JsonProcessingException error) {
-      throw new IllegalStateException(error);
-    }
+  TaskPlan plan() {
+    return TaskPlan.of(json);
   }
 }

@@ -187,7 +187,7 @@ def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> st
 
 
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
-    """The command line that prints the records of this page.
+    """The command line that prints the records read for this page, also those that do not match its search.
 
     If they are of several partitions, it prints all records of the topic instead.
     """

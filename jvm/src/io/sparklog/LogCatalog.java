@@ -1,0 +1,152 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The topics of a cluster as the tables of a catalog, without namespaces.
+ *
+ * <p>{@code spark.sql.catalog.log=io.sparklog.LogCatalog} and {@code spark.sql.catalog.log.cluster=…} make the topic
+ * orders the table log.orders. The other options of the catalog are those of each read and write of its tables.
+ */
+public final class LogCatalog implements TableCatalog {
+  /** Properties that Spark gives each new table by itself. */
+  private static final Set<String> OF_SPARK = Set.of(PROP_PROVIDER, PROP_OWNER);
+
+  private String name;
+  private Map<String, String> options;
+
+  @Override
+  public void initialize(String catalog, CaseInsensitiveStringMap given) {
+    name = catalog;
+    options = given.asCaseSensitiveMap();
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length > 0) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return Planner.strings(ask(Planner.request("topics", options))).stream()
+        .map(topic -> Identifier.of(namespace, topic))
+        .toArray(Identifier[]::new);
+  }
+
+  @Override
+  public Table loadTable(Identifier table) throws NoSuchTableException {
+    JsonNode properties = table.namespace().length > 0 ? null : ask(request("topic", table));
+    if (properties == null || properties.isNull()) {
+      throw new NoSuchTableException(table);
+    }
+    Map<String, String> texts = new HashMap<>();
+    properties.fieldNames().forEachRemaining(key -> texts.put(key, properties.get(key).asText()));
+    return new TopicTable(name, table.name(), options, texts);
+  }
+
+  @SuppressWarnings("deprecation") // Spark 4.0 has no other way
+  @Override
+  public Table createTable(
+      Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (table.namespace().length > 0) {
+      throw new NoSuchNamespaceException(table.namespace());
+    }
+    for (Column column : columns) {
+      if (!Columns.FIELDS.containsKey(column.name())) {
+        throw refused("a topic has the columns " + String.join(", ", Columns.FIELDS.keySet()), column.name());
+      }
+    }
+    if (partitioning.length > 0) {
+      throw refused("TBLPROPERTIES ('partitions' = '3') says how many partitions a topic has", "PARTITIONED BY");
+    }
+    ObjectNode request = request("create_topic", table);
+    ObjectNode given = request.putObject("properties");
+    properties.forEach((key, value) -> {
+      if (!OF_SPARK.contains(key)) {
+        given.put(key, value);
+      }
+    });
+    if (!ask(request).asBoolean()) {
+      throw new TableAlreadyExistsException(table);
+    }
+    return new TopicTable(name, table.name(), options, properties);
+  }
+
+  @Override
+  public Table alterTable(Identifier table, TableChange... changes) throws NoSuchTableException {
+    loadTable(table);
+    ObjectNode request = request("alter_topic", table);
+    ObjectNode set = request.putObject("properties");
+    ArrayNode removed = request.putArray("removed");
+    for (TableChange change : changes) {
+      if (change instanceof TableChange.SetProperty property) {
+        set.put(property.property(), property.value());
+      } else if (change instanceof TableChange.RemoveProperty property) {
+        removed.add(property.property());
+      } else {
+        throw refused("only TBLPROPERTIES of a topic can be altered", change.getClass().getSimpleName());
+      }
+    }
+    ask(request);
+    return loadTable(table);
+  }
+
+  /**
+   * {@code DROP TABLE}, and also what Spark does to replace a table and after a {@code CREATE TABLE … AS} that failed:
+   * only a topic without records is deleted, so that overwriting a table can't delete a log.
+   */
+  @Override
+  public boolean dropTable(Identifier table) {
+    return isDropped(table, false);
+  }
+
+  @Override
+  public boolean purgeTable(Identifier table) {
+    return isDropped(table, true);
+  }
+
+  private boolean isDropped(Identifier table, boolean withRecords) {
+    ObjectNode request = request("drop_topic", table).put("with_records", withRecords);
+    return table.namespace().length == 0 && ask(request).asBoolean();
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to) {
+    throw refused("a topic keeps its name", "RENAME");
+  }
+
+  private static RuntimeException refused(String rule, String found) {
+    return new SparklogException("INVALID_REQUEST: " + rule + "; found " + found, null).inDriver("plan");
+  }
+
+  private ObjectNode request(String kind, Identifier table) {
+    return Planner.request(kind, options).put("topic", table.name());
+  }
+
+  private static JsonNode ask(ObjectNode request) {
+    try {
+      return Planner.ofDriver().ask(request);
+    } catch (SparklogException error) {
+      throw error.inDriver("plan");
+    }
+  }
+}

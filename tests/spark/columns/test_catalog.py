@@ -1,0 +1,141 @@
+"""Topics as the tables of a catalog of Spark's, in SQL and as streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+
+from sparklog.client.cluster import Cluster
+
+pytestmark = pytest.mark.spark
+Sql = Callable[[str], list[Row]]
+
+
+@pytest.fixture
+def session(columnar: SparkSession, cluster: Cluster) -> SparkSession:
+    """A session whose catalog `log` is the cluster. A session keeps the catalogs that it has loaded."""
+    session = columnar.newSession()
+    session.conf.set("spark.sql.catalog.log", "io.sparklog.LogCatalog")
+    session.conf.set("spark.sql.catalog.log.cluster", cluster.connection.url)
+    return session
+
+
+@pytest.fixture
+def sql(session: SparkSession) -> Sql:
+    """Run a statement."""
+    return lambda statement: session.sql(statement).collect()
+
+
+def numbered(count: int) -> pa.Table:
+    """Records with the values v0, v1, …"""
+    return pa.table({"value": [f"v{at}" for at in range(count)]})
+
+
+def values(cluster: Cluster, topic: str) -> list[bytes]:
+    """The values of a topic, sorted."""
+    partitions = range(len(cluster.describe(topic).partitions))
+    return sorted(value for at in partitions for value in cluster.read(topic, partition=at)["value"].to_pylist())
+
+
+def failure(sql: Sql, statement: str) -> str:
+    """The error of a statement, which must fail."""
+    with pytest.raises(AnalysisException) as raised:
+        sql(statement)
+    return str(raised.value)
+
+
+def test_a_topic_is_created_described_altered_and_dropped(sql: Sql, cluster: Cluster) -> None:
+    assert sql("SHOW TABLES IN log") == []
+    sql("CREATE TABLE log.orders TBLPROPERTIES ('partitions' = '3', 'retention.ms' = '-1')")
+    sql("CREATE TABLE IF NOT EXISTS log.orders TBLPROPERTIES ('partitions' = '7')")
+    assert [row.tableName for row in sql("SHOW TABLES IN log")] == cluster.topics() == ["orders"]
+    described = {row.col_name: row.data_type for row in sql("DESCRIBE log.orders")}
+    assert list(described) == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert described["value"] == "binary"
+    properties = {row.key: row.value for row in sql("SHOW TBLPROPERTIES log.orders")}
+    assert properties == {"partitions": "3", "replication.factor": "1", "retention.ms": "-1"}
+    sql("ALTER TABLE log.orders SET TBLPROPERTIES ('retention.ms' = '60000', 'cleanup.policy' = 'compact')")
+    sql("ALTER TABLE log.orders UNSET TBLPROPERTIES ('retention.ms')")
+    sql("ALTER TABLE log.orders SET TBLPROPERTIES ('partitions' = '5')")
+    assert len(cluster.describe("orders").partitions) == 5
+    assert cluster.describe("orders").config["cleanup.policy"] == ("compact", "topic")
+    assert cluster.describe("orders").config["retention.ms"][1] == "default"
+    sql("DROP TABLE log.orders")
+    sql("DROP TABLE IF EXISTS log.orders")
+    assert cluster.topics() == []
+
+
+def test_rows_are_inserted_by_the_names_of_their_columns_and_read_by_offset(sql: Sql, cluster: Cluster) -> None:
+    cluster.create_topic("orders", partitions=2)
+    rows = "cast(id AS string) AS key, concat('v', id) AS value, 1 AS partition FROM range(0, 9, 1, 1)"
+    sql(f"INSERT INTO log.orders SELECT {rows}")
+    sql("INSERT INTO log.orders (value, partition) VALUES ('last', 1)")
+    assert cluster.read("orders", partition=1)["value"].to_pylist() == [*(b"v%d" % at for at in range(9)), b"last"]
+    start = """WITH (startingOffsets = '{"orders": {"0": 0, "1": 8}}')"""
+    read = sql(f"SELECT cast(value AS string) AS text FROM log.orders {start} ORDER BY offset")
+    assert [row.text for row in read] == ["v8", "last"]
+    joined = sql("SELECT count(*) AS rows FROM log.orders a JOIN log.orders b USING (partition, offset)")
+    assert joined == [Row(rows=10)]
+
+
+def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    for topic in ("orders", "copies"):
+        cluster.create_topic(topic)
+    for expected in (30, 60):
+        cluster.append("orders", numbered(30))
+        source = session.readStream.option("startingOffsets", "earliest").table("log.orders").select("value")
+        writer = source.writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        writer.toTable("log.copies").awaitTermination()
+        assert len(values(cluster, "copies")) == expected
+    assert values(cluster, "copies") == values(cluster, "orders")
+
+
+@pytest.mark.parametrize(
+    ("statement", "wanted"),
+    [
+        ("CREATE TABLE log.new (price INT)", "INVALID_REQUEST: a topic has the columns key, value,.* found price"),
+        ("CREATE TABLE log.new (key BINARY) PARTITIONED BY (key)", "INVALID_REQUEST: .*; found PARTITIONED BY"),
+        ("CREATE TABLE log.new TBLPROPERTIES ('retention.mss' = '1')", "did you mean retention.ms"),
+        ("CREATE TABLE log.new TBLPROPERTIES ('partitions' = 'x')", "partitions: wanted an integer >= 1, found 'x'"),
+        ("CREATE TABLE log.new AS SELECT id AS value FROM range(3)", "wanted string or binary, found int64"),
+        ("CREATE TABLE log.one.new", "SCHEMA_NOT_FOUND|namespace"),
+        ("CREATE OR REPLACE TABLE log.orders AS SELECT 'x' AS value", "POLICY_VIOLATION: orders: .* PURGE"),
+        ("DROP TABLE log.orders", "POLICY_VIOLATION: orders: wanted a topic without records"),
+        ("INSERT OVERWRITE log.orders SELECT 'x' AS value", "can only be appended to"),
+        ("INSERT INTO log.orders VALUES ('x')", "col1"),
+        ("ALTER TABLE log.orders RENAME TO log.others", "INVALID_REQUEST: a topic keeps its name"),
+        ("ALTER TABLE log.orders ADD COLUMN price INT", "INVALID_REQUEST: only TBLPROPERTIES .* found AddColumn"),
+        ("ALTER TABLE log.orders SET TBLPROPERTIES ('replication.factor' = '3')", "sparklog replica move"),
+        ("ALTER TABLE log.orders SET TBLPROPERTIES ('partitions' = '3', 'retention.ms' = '1')", "of its own"),
+        ("ALTER TABLE log.orders UNSET TBLPROPERTIES ('partitions')", "a topic always has partitions"),
+        ("SELECT * FROM log.absent", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT * FROM log.one.orders", "TABLE_OR_VIEW_NOT_FOUND"),
+        (
+            "SELECT * FROM log.orders WITH (startOffsets = 'x')",
+            "not an option of a batch read; did you mean startingOffsets",
+        ),
+    ],
+)
+def test_what_a_log_cannot_be_is_refused_and_changes_nothing(
+    sql: Sql, cluster: Cluster, statement: str, wanted: str
+) -> None:
+    cluster.create_topic("orders", config={"retention.ms": -1})
+    cluster.append("orders", numbered(3))
+    before = cluster.describe("orders")
+    assert re.search(wanted, failure(sql, statement))
+    assert cluster.topics() == ["orders"]
+    assert cluster.describe("orders") == before
+
+
+def test_a_topic_with_records_is_deleted_only_by_purge(sql: Sql, cluster: Cluster) -> None:
+    cluster.create_topic("orders")
+    cluster.append("orders", numbered(3))
+    failure(sql, "DROP TABLE log.orders")
+    sql("DROP TABLE log.orders PURGE")
+    assert cluster.topics() == []
