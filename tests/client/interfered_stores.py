@@ -11,9 +11,9 @@ import pytest
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import StoreId
-from sparklog.host.clock import SystemClock
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import Bytes, ObjectStore, Upload
+from tests.kit.hand_clock import HandClock
 
 Interference = Callable[[str, str], None]
 
@@ -116,24 +116,8 @@ def dead(name: str) -> StoreUnavailable:
     return StoreUnavailable(f"{name} does not answer")
 
 
-class EventfulClock(SystemClock):
-    """A clock whose pauses take no time, but something happens in each: the next of `events`, then nothing more."""
-
-    def __init__(self, *events: Callable[[], object]) -> None:
-        self.events = list(events)
-        self.at_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        self.at_ms += max(1, int(duration_ms))
-        if self.events:
-            self.events.pop(0)()
-
-
-def tick(cluster: Cluster, *events: Callable[[], object]) -> EventfulClock:
+def tick(cluster: Cluster, *events: Callable[[], object]) -> HandClock:
     """The commits of this cluster pause by this clock."""
-    clock = EventfulClock(*events)
+    clock = HandClock(0, list(events))
     cluster.connection.committer.clock = clock
     return clock

@@ -13,7 +13,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.types import Place
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 P0, P1, P2 = (("orders", partition) for partition in range(3))
 RECORDS = 6  # in each partition
@@ -37,10 +37,10 @@ def fill(cluster: Cluster, partition: int, records: int, *, first: int = 0) -> N
     cluster.append("orders", pa.table({"value": values, "partition": partitions}))
 
 
-def consumer(cluster: Cluster, clock: VirtualClock | None = None, **options: object) -> Consumer:
+def consumer(cluster: Cluster, clock: HandClock | None = None, **options: object) -> Consumer:
     """A consumer of the group billing in a process of its own, whose time goes by in pauses only."""
     other = sparklog.connect(cluster.connection.url)
-    other.connection.committer.clock = clock or VirtualClock()
+    other.connection.committer.clock = clock or HandClock()
     given = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **options}
     return other.consumer("orders", group="billing", **given)  # type: ignore[arg-type]
 

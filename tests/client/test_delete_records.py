@@ -37,7 +37,7 @@ from tests.client.replicated_cluster import (
     write,
 )
 from tests.coordinator.served_coordinator import served_coordinator
-from tests.maintenance.maintained_log import StandingClock
+from tests.kit.hand_clock import HandClock
 
 WIDE = pa.table({"value": ["a", "b", "c"] * 2, "partition": pa.array([0, 0, 0, 1, 1, 1], pa.int32())})
 
@@ -138,7 +138,7 @@ def test_a_topic_that_was_created_again_since_the_plan_keeps_its_records(wide: C
 def test_every_replica_begins_at_the_new_log_start_and_objects_go_from_all_stores(cluster: Cluster) -> None:
     assert cluster.delete_records("t", {0: 4}) == {0: 4}
     assert (replicas(cluster), values(cluster)) == ("a:abc a5 b5 c5", ["4"])
-    run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+    run_retention(cluster.connection.url, clock=HandClock(at_ms=1 << 45))
     assert [len(objects(cluster, each)) for each in "abc"] == [2, 2, 2], "the object that is cut stays, with its index"
     assert values(cluster) == ["4"]
 

@@ -19,8 +19,9 @@ from sparklog.core.purgatory import Records, Wanted
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, Offset
 from sparklog.wire.messages import WaitReply
-from tests.client.interfered_stores import EventfulClock, tick
+from tests.client.interfered_stores import tick
 from tests.client.replicated_cluster import in_memory, report
+from tests.kit.hand_clock import HandClock
 
 ROW = pa.table({"value": ["x"]})
 HOUR_MS = 3_600_000
@@ -48,7 +49,7 @@ class Asked:
     A reply is True or False, at the newest position of the chain, or an error. `takes_ms` is how long each takes.
     """
 
-    def __init__(self, cluster: Cluster, clock: EventfulClock, *replies: bool | Exception) -> None:
+    def __init__(self, cluster: Cluster, clock: HandClock, *replies: bool | Exception) -> None:
         self.replies = list(replies)
         self.asked: list[tuple[str, int]] = []  # whom, and for how long
         self.takes_ms = 0
@@ -147,7 +148,7 @@ def test_a_damaged_chain_is_an_error(cluster: Cluster, monkeypatch: pytest.Monke
 
 def test_one_look_serves_all_who_wait_in_the_process(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses of a hundred callers begin one in the other: the first one that ends is followed by a look."""
-    waiting, clock = cluster.connection.waiting, EventfulClock()
+    waiting, clock = cluster.connection.waiting, HandClock()
     cluster.connection.committer.clock = clock
     seen = looks(cluster, monkeypatch)
 

@@ -1,4 +1,4 @@
-"""A store whose calls go wrong on demand, and a clock that only a test moves.
+"""A store whose calls go wrong on demand.
 
     store = FaultyStore(MemoryStore("memory://x"))
     store.plan(Fault.REPLY_LOST, "put_if_absent", "meta/log/")       # the next such call
@@ -167,21 +167,3 @@ def dice_of(dice: random.Random, chance: float) -> Roll:
         return dice.choice(writing) if method in WRITES else Fault.UNAVAILABLE
 
     return roll
-
-
-@dataclass
-class VirtualClock:
-    """A clock that moves only by pauses (`sparklog.host.clock.Clock`)."""
-
-    at_ms: float = 1_700_000_000_000.0
-    pauses: int = 0
-
-    def now_ms(self) -> int:
-        return int(self.at_ms)
-
-    def monotonic_ms(self) -> int:
-        return int(self.at_ms)
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        self.at_ms += duration_ms
-        self.pauses += 1

@@ -1,4 +1,4 @@
-"""Stores of a replicated write that are slow, hang or fail as a test says, and a clock that only the test moves."""
+"""Stores of a replicated write that are slow, hang or fail as a test says, and the clock of such a write."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, Upload
+from tests.kit.hand_clock import HandClock
 
 LAG_MS = 30_000
 
@@ -107,19 +108,16 @@ def raising(error: SparklogError, call: str, suffix: str = "") -> Callable[[str,
 
 
 @dataclass
-class LagClock:
+class LagClock(HandClock):
     """Time passes only while a task waits for stores that are behind, `step_ms` at a time, and only if `ready` says so.
 
     Without it, nothing is too slow.
     """
 
+    at_ms: int = 0
     step_ms: int = LAG_MS
     ready: Callable[[], bool] = lambda: False
-    at_ms: int = 0
     waits: list[int] = field(default_factory=list)
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
         self.waits.append(longest_ms)

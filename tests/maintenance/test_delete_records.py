@@ -15,7 +15,8 @@ from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import WorkOutcome
-from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
+from tests.kit.hand_clock import START_MS
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 SEEDS, STEPS = 4, 30
 

@@ -20,7 +20,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.groups.member import GroupMember
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
 from sparklog.core.types import Place
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 TOPICS = ("orders", "payments", "returns")
 SESSION_MS, STEPS = 6_000, 120
@@ -44,7 +44,7 @@ class History:
 
     dice: random.Random
     cluster: Cluster
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    clock: HandClock = field(default_factory=HandClock)
     consumers: list[Consumer] = field(default_factory=list)
     readers: dict[tuple[int, Place], set[str]] = field(default_factory=dict)
     read: dict[Place, set[int]] = field(default_factory=dict)

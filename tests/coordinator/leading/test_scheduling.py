@@ -22,7 +22,7 @@ from sparklog.maintenance.job_command import JobEnd
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.job_messages import JOBS, JobFigures, JobsReply, JobStanding
 from tests.coordinator.asgi import request
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 REPORT = {
     "done": {"objects": 1, "records": 2, "bytes": 3},
@@ -130,7 +130,7 @@ def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) ->
 def test_a_new_leader_goes_on_from_the_last_runs_in_the_chain(cluster: Cluster) -> None:
     ran(cluster, "vacuum", HOUR_MS // 2)
     ran(cluster, "replication", 0, report={"of": "another version"})
-    standing_clock = VirtualClock(float(SystemClock().now_ms()))
+    standing_clock = HandClock(SystemClock().now_ms())
 
     async def run() -> None:
         schedule = Scheduling(cluster.connection.follower, HeldJobs(), lambda event, text: None, standing_clock)

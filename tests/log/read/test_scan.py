@@ -22,8 +22,9 @@ from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
+from tests.kit.hand_clock import START_MS
 from tests.log.written_log import put_in_front
-from tests.maintenance.maintained_log import START_MS, maintained
+from tests.maintenance.maintained_log import maintained
 
 APPENDS = 9
 

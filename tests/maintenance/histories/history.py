@@ -31,13 +31,13 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.scan import scan
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.hand_clock import START_MS, HandClock
 from tests.maintenance.histories import rest, steps
 from tests.maintenance.histories.late_reads import LateRead
 from tests.maintenance.histories.partition_model import PartitionModel, Seen, Write
 from tests.maintenance.histories.processes import Interruption, Processes, stores_of_processes
 from tests.maintenance.histories.shape import PARTITIONS, TOPIC, Shape, Step, meanwhile, steps_of
 from tests.maintenance.histories.writes import COLUMNS, rows_of
-from tests.maintenance.maintained_log import START_MS, StandingClock
 from tests.maintenance.old_chain import small_blocks
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class History:
         self.without = frozenset(without)
         self.shape = Shape.of(random.Random(f"{seed}/shape"))
         self.steps = steps_of(random.Random(f"{seed}/steps"), self.shape)
-        self.clock: StandingClock = StandingClock()
+        self.clock: HandClock = HandClock()
         self.processes = Processes(uuid.uuid4().hex)
         self.models = [PartitionModel(number, self.shape.rules()) for number in range(PARTITIONS)]
         self.writes: dict[str, Write] = {}

@@ -18,7 +18,7 @@ from sparklog.storage import memory, open_store
 from sparklog.storage.keys import LOG
 from sparklog.storage.memory import MemoryStore, MemoryUpload, _contents_by_name
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
-from tests.maintenance.maintained_log import StandingClock
+from tests.kit.hand_clock import HandClock
 
 T = TypeVar("T")
 _OF_PROCESS: Final = re.compile(r"memory://(p[0-9]+)/(.+)")
@@ -204,7 +204,7 @@ class Processes:
 
 
 @contextmanager
-def stores_of_processes(clock: StandingClock) -> Iterator[None]:
+def stores_of_processes(clock: HandClock) -> Iterator[None]:
     """Every store in memory that is opened is one of a process, and its objects have times of this clock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_store, "MemoryStore", StoreOfProcess)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.options.streams import parse_stream_read_options
 from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
+from tests.kit.hand_clock import HandClock
 
 Json = dict[str, Any]
 
@@ -42,23 +42,8 @@ def send(cluster: Cluster, topic: str, partition: int, count: int) -> None:
     cluster.append(topic, pa.table({"value": values, "partition": pa.array([partition] * count, pa.int32())}))
 
 
-@dataclass
-class HeldClock:
-    """A clock that moves only when a test moves it."""
-
-    ms: int = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        raise AssertionError("a stream reader waits for nothing")
-
-    def wait(self, changed: threading.Condition, longest_ms: int) -> None:
-        raise AssertionError("a stream reader waits for nothing")
+def never() -> None:
+    raise AssertionError("a stream reader waits for nothing")
 
 
 @dataclass
@@ -66,7 +51,7 @@ class DrivenStream:
     """Runs of one query. `offsets` is its checkpoint: the position after each micro-batch, as text."""
 
     options: dict[str, object]
-    clock: HeldClock = field(default_factory=HeldClock)
+    clock: HandClock = field(default_factory=lambda: HandClock(0, [never]))
     offsets: list[str] = field(default_factory=list)
     available_now: bool = False
     reader: StreamReader | None = None
