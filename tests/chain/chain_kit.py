@@ -34,7 +34,7 @@ from sparklog.storage import keys
 from sparklog.storage.keys import entry_block, entry_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.faults.faulty_store import FaultyStore
+from tests.kit.faulty_store import FaultyStore
 from tests.kit.hand_clock import HandClock
 
 TOPIC = TopicId(1)

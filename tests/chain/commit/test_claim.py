@@ -23,7 +23,7 @@ from sparklog.core.machine import run
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import new_store
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 from tests.kit.hand_clock import HandClock
 
 KEY = entry_key(5)

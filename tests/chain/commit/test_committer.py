@@ -37,7 +37,7 @@ from sparklog.core.errors import (
 from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 LOG = "meta/log/"
 

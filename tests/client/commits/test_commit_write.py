@@ -46,7 +46,7 @@ from tests.client.replicated_cluster import (
     write,
 )
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 from tests.kit.hand_clock import HandClock
 
 

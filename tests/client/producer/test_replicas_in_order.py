@@ -7,11 +7,10 @@ import random
 import pytest
 
 from sparklog.client.producer import sending
-from sparklog.core.errors import StoreUnavailable
-from sparklog.core.types import StoreId
-from tests.client.interfered_stores import failing, interfere
+from tests.client.interfered_stores import interfere
 from tests.client.producer.test_lost_replies import AT_ONCE, LossyCommits
 from tests.client.replicated_cluster import come_back, copy_all, in_memory, replication, report, values
+from tests.kit.faulty_store import Fault
 
 STORES = "abc"
 RECORDS = 60
@@ -42,5 +41,5 @@ def test_every_replica_has_the_records_in_the_order_in_which_they_were_sent(  # 
         report(cluster, leader)
         assert replication(cluster).log_ends == (RECORDS,) * len(STORES)
         for only in STORES:
-            calls.before = {StoreId(name): failing(StoreUnavailable("gone")) for name in STORES if name != only}
+            calls.before = {name: lambda call, key: Fault.UNAVAILABLE for name in STORES if name != only}
             assert values(cluster) == [f"{n}" for n in range(RECORDS)], f"on store {only}"
