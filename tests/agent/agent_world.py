@@ -26,8 +26,9 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
-from tests.client.replicated_cluster import come_back, objects, planned_write, store, values
+from tests.client.replicated_cluster import come_back, objects, planned_write, store
 from tests.core.replication.example_partition import ends, roles
+from tests.kit.log import values
 
 
 @dataclass

@@ -21,8 +21,9 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Place
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

@@ -25,9 +25,10 @@ from sparklog.core.errors import (
     UnknownMemberId,
 )
 from sparklog.core.groups.membership import GroupGeneration
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

@@ -53,11 +53,11 @@ from tests.client.replicated_cluster import (
     report,
     store,
     uploaded,
-    values,
     write,
 )
 from tests.core.state_contents import contents
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import values
 
 VALUE = StructType([StructField("value", BinaryType())])
 

@@ -20,8 +20,9 @@ from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, Offset
 from sparklog.wire.messages import WaitReply
 from tests.client.interfered_stores import tick
-from tests.client.replicated_cluster import in_memory, report
+from tests.client.replicated_cluster import report
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 
 ROW = pa.table({"value": ["x"]})
 HOUR_MS = 3_600_000
@@ -269,7 +270,7 @@ def test_the_end_of_the_topic_ends_the_wait(cluster: Cluster, writer: Cluster) -
 
 # M: P-10
 def test_a_pulled_write_waits_at_the_coordinator() -> None:
-    with in_memory() as replicated, connect(replicated.connection.url) as follower:
+    with new_cluster("abc") as replicated, connect(replicated.connection.url) as follower:
         replicated.create_topic("t", assignment=[["a", "b", "c"]])
         claim(replicated)
         replicated.connection.committer.submit = replicated.connection.committer.commit_here  # type: ignore[method-assign]

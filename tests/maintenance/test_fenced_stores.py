@@ -17,8 +17,9 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.client.replicated_cluster import P0, TOPIC, copy_all, in_memory, objects, report, store, write
+from tests.client.replicated_cluster import P0, TOPIC, copy_all, objects, report, store, write
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 from tests.maintenance.maintained_log import DAY_MS
 
 
@@ -53,7 +54,7 @@ def clock() -> HandClock:
 @pytest.fixture
 def cluster(clock: HandClock) -> Iterator[Cluster]:
     """Topic "t" with a partition on a and b, of the stores a, b and c; offsets [0, 2) on both, each in an object."""
-    with in_memory() as connected:
+    with new_cluster("abc") as connected:
         connected.connection.committer.clock = clock
         connected.create_topic("t", assignment=["ab"], config={"file.delete.delay.ms": 0})
         for value in "01":

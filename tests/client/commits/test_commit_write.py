@@ -42,12 +42,12 @@ from tests.client.replicated_cluster import (
     replicas,
     store,
     uploaded,
-    values,
     write,
 )
 from tests.core.state_contents import contents
 from tests.kit.faulty_store import Fault, FaultyStore
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import values
 
 
 def elect(cluster: Cluster, leader: str) -> None:

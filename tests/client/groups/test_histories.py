@@ -8,19 +8,18 @@
 from __future__ import annotations
 
 import random
-import uuid
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups.member import GroupMember
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
 from sparklog.core.types import Place
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 
 TOPICS = ("orders", "payments", "returns")
 SESSION_MS, STEPS = 6_000, 120
@@ -152,9 +151,7 @@ class History:
 
 
 def run(seed: int) -> dict[str, int]:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as cluster:
+    with new_cluster() as cluster:
         for topic in TOPICS:
             cluster.create_topic(topic, partitions=2)
         history = History(random.Random(seed), cluster)

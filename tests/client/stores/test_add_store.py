@@ -21,13 +21,14 @@ from sparklog.core.types import StoreId
 from sparklog.log.incarnation import read_incarnation
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, ObjectStore
-from tests.client.replicated_cluster import copy_all, in_memory, replicas, report, write
+from tests.client.replicated_cluster import copy_all, replicas, report, write
+from tests.kit.log import new_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic "t" on a and b, of the stores a, b and c, with one record."""
-    with in_memory(zones={"a": "z1", "b": "z2"}) as made:
+    with new_cluster("abc", zones={"a": "z1", "b": "z2"}) as made:
         made.create_topic("t", assignment=["ab"])
         write(made, "0")
         yield made

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 import pytest
 
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster, connect
+from sparklog.client.cluster import Cluster
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.leading import scheduling as scheduling_module
 from sparklog.coordinator.leading.scheduling import Scheduling
@@ -23,6 +21,7 @@ from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.job_messages import JOBS, JobFigures, JobsReply, JobStanding
 from tests.coordinator.asgi import request
 from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 
 REPORT = {
     "done": {"objects": 1, "records": 2, "bytes": 3},
@@ -35,9 +34,7 @@ Said = list[tuple[str, str]]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url, config={"log.retention.check.interval.ms": CHECK_MS, "vacuum.interval.ms": HOUR_MS})
-    with connect(url) as cluster:
+    with new_cluster(config={"log.retention.check.interval.ms": CHECK_MS, "vacuum.interval.ms": HOUR_MS}) as cluster:
         yield cluster
 
 

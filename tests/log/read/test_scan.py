@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
@@ -24,6 +22,7 @@ from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import ALWAYS, Fault, FaultyStore
 from tests.kit.hand_clock import START_MS
+from tests.kit.log import new_cluster
 from tests.log.written_log import put_in_front
 from tests.maintenance.maintained_log import maintained
 
@@ -34,9 +33,7 @@ APPENDS = 9
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A topic of `APPENDS` slices with ten records each; value = offset."""
     monkeypatch.setattr(MemoryStore, "read_ahead", request.param)
-    url = f"memory://scan-{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("t", partitions=1)
         for number in range(APPENDS):
             made.append("t", pa.table({"value": [str(number * 10 + each) for each in range(10)]}))
