@@ -34,6 +34,7 @@ from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.options.typed import parse_read_options
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.kernel import weighted
 
 TOPIC, PARTITION = TopicId(1), PartitionIndex(0)
 STORES = "abcd"
@@ -75,7 +76,7 @@ class Changing:
             (2, self.elect),
             (1, self.move),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        action = weighted(self.dice, actions)
         epoch = self.value().leader_epoch
         try:
             action()

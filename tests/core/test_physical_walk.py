@@ -55,6 +55,7 @@ from sparklog.core.types import (
 from tests.core.decided_log import TOPIC, place, span
 from tests.core.physical_log import PhysicalLog, Write
 from tests.core.state_contents import contents
+from tests.kit.kernel import weighted
 
 STEPS = 120
 SEEDS = 24
@@ -114,7 +115,7 @@ class Walk(PhysicalLog):
             (0.05, lambda: self.log.submit(AddPartitions(TOPIC, len(self.partitions()) + 1))),
             (0.3, self.leave),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        action = weighted(self.dice, actions)
         before = self.state.n
         gone_before = {at: self.log.value(at) for at in self.partitions()}
         live_before, lost_before = self.live(), self.lost()

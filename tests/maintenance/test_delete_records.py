@@ -16,6 +16,7 @@ from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import WorkOutcome
 from tests.kit.hand_clock import START_MS
+from tests.kit.kernel import weighted
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 SEEDS, STEPS = 4, 30
@@ -130,8 +131,7 @@ class History:
             (1, lambda: self.log.vacuum(now_ms=self.log.clock.at_ms + 8 * DAY_MS)),
             (2, lambda: self.plans.append(self.log.planned("t", self.dice.randrange(2)))),
         ]
-        ((_, action),) = self.dice.choices(actions, [weight for weight, _ in actions])
-        action()
+        weighted(self.dice, actions)()
         self.log.clock.at_ms += self.dice.choice((1, 1, DAY_MS))
         self.log.check()
         for partition, start in self.starts.items():

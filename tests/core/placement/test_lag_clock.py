@@ -19,6 +19,7 @@ from sparklog.core.tables import copy_on_write
 from sparklog.core.types import StoreId, TopicPartition
 from tests.core.decided_log import place
 from tests.core.replicated_log import ReplicatedLog
+from tests.kit.kernel import weighted
 
 PERIOD_MS = 1_600
 CONFIG = {"replica.lag.time.max.ms": str(PERIOD_MS)}
@@ -317,7 +318,7 @@ class History:
             (1, lambda: self.log.register(self.dice.choice("bcd"))),
             (0.2, lambda: self.log.lose(self.store(), (0, 0), (1, 0))),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        action = weighted(self.dice, actions)
         try:
             action()
         except SparklogError as error:

@@ -17,6 +17,7 @@ from sparklog.core.replication.isr import LogEndReport
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from tests.core.replication.replicated_world import Upload, World, new_world
+from tests.kit.kernel import weighted
 
 STEPS = 250
 SEEDS = 60
@@ -57,7 +58,7 @@ class Walk:
             (0.2 * self.trouble, self.wipe),
             (0.8, self.notice),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
+        action = weighted(self.dice, actions)
         action()
         self.world.check()
 
