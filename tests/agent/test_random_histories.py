@@ -10,7 +10,6 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from random import Random
 
 import pytest
 
@@ -34,15 +33,17 @@ from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
-from tests.kit.kernel import SeededDice, Simulation, reported, weighted
+from tests.kit.kernel import RandomSteps, SeededDice, played
 from tests.kit.silent_console import SILENT
 
 SEEDS, STEPS = 6, 150
 PARTITIONS = 2
 
 
-class History(Simulation):
+class History(RandomSteps):
     """One seed, one history. `hurt` is a store that lost something, until its agent has dealt with that."""
+
+    length = STEPS
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -50,16 +51,8 @@ class History(Simulation):
         self.acked: dict[int, list[str]] = {each: [] for each in range(PARTITIONS)}
         self.hurt = ""
         self.faults = True
-        self.dice = Random(seed)
         self.agents = {name: self.agent(name) for name in "abc"}
         self.number = 0
-
-    def run(self) -> None:
-        for _ in range(STEPS):
-            self.steps += 1
-            self.step()
-        self.heal()
-        self.world.cluster.close()
 
     def agent(self, name: str) -> DrivenAgent:
         return DrivenAgent(self.world, name, before=self.fault, dice=SeededDice(self.dice))
@@ -80,7 +73,7 @@ class History(Simulation):
         return None
 
     def step(self) -> None:
-        actions: list[tuple[float, Callable[[], None]]] = [
+        actions: list[tuple[float, Callable[[], object]]] = [
             (6, self.write),
             (12, self.run_an_agent),
             (1, self.restart_an_agent),
@@ -93,13 +86,7 @@ class History(Simulation):
             (1, self.lose),
             (0.5, self.silence),
         ]
-        action = weighted(self.dice, actions)
-        self.trace.append(f"{self.steps}: {action.__name__}")
-        try:
-            action()
-        except SparklogError as error:
-            self.trace.append(f"    {error}")
-            self.counts[error.code] += 1
+        self.act(actions)
         self.check()
 
     def write(self) -> None:
@@ -202,7 +189,8 @@ class History(Simulation):
                     size_bytes = self.world.store(store).size(data_key(held.object, held.topic))
                     assert size_bytes == held.object.size_bytes
 
-    def heal(self) -> None:
+    def end(self) -> None:
+        """All heals."""
         self.faults = False
         for _ in range(3):
             for name, agent in self.agents.items():
@@ -216,15 +204,13 @@ class History(Simulation):
             assert value.isr == value.replicas, value
             read = self.world.values(at)
             assert [each for each in read if each in set(self.acked[at])] == self.acked[at]
+        self.world.cluster.close()
 
 
 @functools.cache
 def history(seed: int) -> History:
     """The history of a seed: made once for all tests of this file."""
-    found = History(seed)
-    with reported(found):
-        found.run()
-    return found
+    return played(History(seed))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -3,6 +3,7 @@
 world = World(7)                       # a Simulation: all that happens follows from the seed
 with reported(world):                  # a failure names the seed and tells the history, shrunk if it has parts
     world.run()
+counts_of(map(World, range(9)))        # the same for some seeds: what was met
 finding(World(7))                      # None, or what went wrong
 campaign(seeds_of("1000-"), World)     # world after world, from the command line
 """
@@ -23,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from sparklog.core.errors import SparklogError
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Simulation")
@@ -82,7 +85,7 @@ class Simulation:
         """Let everything happen. Raises AssertionError if a promise is broken."""
         raise NotImplementedError
 
-    def again(self, without: Collection[object]) -> Simulation:
+    def once_more(self, without: Collection[object]) -> Simulation:
         """The same run, to be made again without these parts."""
         return type(self)(self.seed, without=without)
 
@@ -101,6 +104,42 @@ class Simulation:
     def trace_hash(self) -> str:
         """One number for all that happened."""
         return hashlib.sha256(repr(self.trace).encode()).hexdigest()
+
+
+class RandomSteps(Simulation):
+    """A run of `length` random steps, and then `end`. Its `dice` choose."""
+
+    length = 100
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.dice = random.Random(seed)
+
+    def run(self) -> None:
+        for _ in range(self.length):
+            self.steps += 1
+            self.step()
+        self.end()
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """What is to be once nothing happens any more."""
+
+    def act(self, choices: Sequence[tuple[float, Callable[[], object]]]) -> bool:
+        """Do one of these, which are given with their weights. Counted by its name, a refusal by its code: False."""
+        action = weighted(self.dice, choices)
+        code = action.__code__
+        self.trace.append(f"{self.steps:>5} {code.co_name}, line {code.co_firstlineno}")
+        try:
+            action()
+        except SparklogError as error:
+            self.trace.append(f"          {error}")
+            self.counts[error.code] += 1
+            return False
+        self.counts[code.co_name] += 1
+        return True
 
 
 def trace_hash_elsewhere(module: str, seed: int) -> str:
@@ -138,7 +177,7 @@ class Finding(Generic[S]):
     def lines(self) -> Iterator[str]:
         """What was found, and the history."""
         without = f" without {sorted(map(str, self.run.without))}" if self.run.without else ""
-        yield f"seed {self.run.seed}{without}: {self.message}"
+        yield f"seed {self.run.seed}{without}, step {self.run.steps}: {self.message}"
         yield self.run.shown()
         yield from self.run.story()
         yield self.where
@@ -170,7 +209,7 @@ def shrunk(found: Finding[Any], tries: int = TRIES) -> Finding[Any]:
     for part in found.run.parts():
         if tries and not found.run.without.issuperset(part):
             tries -= 1
-            again = finding(found.run.again(found.run.without.union(part)))
+            again = finding(found.run.once_more(found.run.without.union(part)))
             if again is not None and again.check == found.check:
                 found = again
     return found
@@ -180,7 +219,7 @@ def report(found: Finding[Any]) -> str:
     """A finding for people, as short as it gets. A run without parts is not made again."""
     if not [*found.run.parts()]:
         return "\n".join(found.lines())
-    again = finding(found.run.again(found.run.without))
+    again = finding(found.run.once_more(found.run.without))
     return "\n".join(shrunk(again).lines() if again else ["and not again: it is not deterministic", *found.lines()])
 
 
@@ -191,6 +230,18 @@ def reported(run: Simulation) -> Iterator[None]:
         yield
     except Exception as error:
         raise AssertionError(report(found_in(run, error))) from error
+
+
+def played(run: S) -> S:
+    """The run, at its end."""
+    with reported(run):
+        run.run()
+    return run
+
+
+def counts_of(runs: Iterable[Simulation]) -> Counter[str]:
+    """What was met in all these runs."""
+    return sum((played(run).counts for run in runs), Counter())
 
 
 # ---- many runs ----------------------------------------------------------------------------------

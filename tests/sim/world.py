@@ -143,7 +143,7 @@ class World(Simulation):
                 return
         self._drain()
 
-    def again(self, without: Collection[object]) -> World:
+    def once_more(self, without: Collection[object]) -> World:
         return new_world(self.seed, without=without, most_steps=self.steps * 2)
 
     def parts(self) -> Iterator[Collection[object]]:
