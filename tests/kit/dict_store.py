@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 from sparklog.core.errors import Damaged, KeyExists, KeyNotFound
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 
 class DictStore:
-    """`bodies` by key. A subclass decides in `call` what befalls an operation, and may keep its objects elsewhere."""
+    """`bodies` by key. A subclass may look at what is added, and at what is dropped."""
 
     read_ahead = 0
 
@@ -22,10 +21,6 @@ class DictStore:
         return f"{type(self).__name__}({self.url!r})"
 
     # ---- for subclasses -------------------------------------------------------------------------
-
-    def call(self, operation: str, key: str, perform: Callable[[], Any]) -> Any:
-        """One operation on its way: put, get, size, list, first or delete. The key may be a prefix."""
-        return perform()
 
     def add(self, key: str, body: bytes) -> bool:
         """Whether the key was free."""
@@ -44,8 +39,7 @@ class DictStore:
     # ---- the port -------------------------------------------------------------------------------
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        whole = bytes(body)
-        if not self.call("put", key, lambda: self.add(key, whole)):
+        if not self.add(key, bytes(body)):
             raise KeyExists(f"{key} at {self.url}")
 
     def upload(self, key: str) -> DictUpload:
@@ -55,7 +49,7 @@ class DictStore:
         return False
 
     def get(self, key: str) -> memoryview:
-        return memoryview(self.call("get", key, lambda: self.body(key)))
+        return memoryview(self.body(key))
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
         return self.get(key)
@@ -67,22 +61,16 @@ class DictStore:
         return [body[start:end] for start, end in ranges]
 
     def size(self, key: str) -> int:
-        return int(self.call("size", key, lambda: len(self.body(key))))
+        return len(self.body(key))
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        bodies = self.bodies
-        return iter(
-            self.call("list", prefix, lambda: [StoredKey(key, len(bodies[key]), 0) for key in self.keys(prefix)])
-        )
+        return iter([StoredKey(key, len(self.bodies[key]), 0) for key in self.keys(prefix)])
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        found: str | None = self.call(
-            "first", prefix, lambda: next((each for each in self.keys(prefix) if each > key), None)
-        )
-        return found
+        return next((each for each in self.keys(prefix) if each > key), None)
 
     def delete(self, key: str) -> None:
-        self.call("delete", key, lambda: self.drop(key))
+        self.drop(key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -104,7 +92,7 @@ class DictStore:
 class DictUpload:
     """An upload: nothing of it is there before it is published."""
 
-    def __init__(self, store: DictStore, key: str) -> None:
+    def __init__(self, store: ObjectStore, key: str) -> None:
         self._store, self._key = store, key
         self._parts: list[bytes] = []
 

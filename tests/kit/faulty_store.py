@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
+from sparklog.storage.object_store import ObjectStore
+from tests.kit.store_around import StoreAround
 
 ALWAYS = 1 << 60
 WRITES = ("put_if_absent", "publish")
@@ -54,26 +56,22 @@ class Planned:
         return self.method in ("", method) and key.startswith(self.prefix) and key.endswith(self.suffix)
 
 
-@dataclass(eq=False)
-class FaultyStore:
-    """Passes calls on to `inner`, except those that a plan or `before` lets go wrong.
+class FaultyStore(StoreAround):
+    """Hands calls on to `inner`, except those that a plan or `before` lets go wrong.
 
-    `calls` are the methods and keys of all calls, and `ranges` those of `get_ranges`. The methods of an upload are
-    called "write" and "publish". `published` are the keys that were written, and `aborted` those of broken uploads.
+    `calls` are the methods and keys of all calls but aborts, and `ranges` those of `get_ranges`. `published` are the
+    keys that were written, and `aborted` those of broken uploads.
     """
 
-    inner: ObjectStore
-    before: Before | None = None
-    read_ahead: int = 0
-    planned: list[Planned] = field(default_factory=list)
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    ranges: list[tuple[str, int, int]] = field(default_factory=list)
-    published: list[str] = field(default_factory=list)
-    aborted: list[str] = field(default_factory=list)
-    url: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.url = self.inner.url
+    def __init__(self, inner: ObjectStore, before: Before | None = None, *, read_ahead: int = 0) -> None:
+        super().__init__(inner)
+        self.before = before
+        self.read_ahead = read_ahead
+        self.planned: list[Planned] = []
+        self.calls: list[tuple[str, str]] = []
+        self.ranges: list[tuple[str, int, int]] = []
+        self.published: list[str] = []
+        self.aborted: list[str] = []
 
     def plan(
         self,
@@ -92,21 +90,31 @@ class FaultyStore:
         """How many such calls there have been."""
         return sum(1 for name, key in self.calls if name == method and key.startswith(prefix))
 
-    # ---- writes ---------------------------------------------------------------------------------
-
-    def put_if_absent(self, key: str, body: Bytes) -> None:
-        self.land("put_if_absent", key, lambda: self.inner.put_if_absent(key, body))
-
-    def upload(self, key: str) -> FaultyUpload:
-        self.pass_by("upload", key)
-        return FaultyUpload(self, key, self.inner.upload(key))
-
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
         return False
 
-    def land(self, method: str, key: str, write: Callable[[], None]) -> None:
-        """A call that makes an object."""
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        self.ranges += [(key, start, end) for start, end in ranges]
+        return super().get_ranges(key, ranges)
+
+    def call(self, method: str, key: str, perform: Callable[[], Any]) -> Any:
+        if method == "abort":
+            if key not in self.published:
+                self.aborted.append(key)
+            return perform()
         fault = self._next(method, key)
+        if method in WRITES:
+            self._land(fault, key, perform)
+            return None
+        if fault is None:
+            return perform()
+        if fault is Fault.STALE_404 and method == "first_key_after":
+            return None
+        if fault is Fault.STALE_404:
+            raise KeyNotFound(f"{key}: planned not to be seen")
+        raise StoreUnavailable(f"{key}: planned to be unavailable")
+
+    def _land(self, fault: Fault | None, key: str, write: Callable[[], Any]) -> None:
         if fault is Fault.LOST:
             raise OutcomeUnknown(f"{key}: planned to be lost")
         if fault is Fault.UNAVAILABLE:
@@ -117,61 +125,6 @@ class FaultyStore:
             raise OutcomeUnknown(f"{key}: the reply is planned to be lost")
         if fault is Fault.OWN_KEY_EXISTS:
             raise KeyExists(f"{key}: planned to be tried twice")
-
-    # ---- reads and deletion ---------------------------------------------------------------------
-
-    def get(self, key: str) -> memoryview:
-        self.pass_by("get", key)
-        return self.inner.get(key)
-
-    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        self.pass_by("get", key)
-        return self.inner.get_beside(key, others)
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        self.ranges += [(key, start, end) for start, end in ranges]
-        self.pass_by("get_ranges", key)
-        return self.inner.get_ranges(key, ranges)
-
-    def size(self, key: str) -> int:
-        self.pass_by("size", key)
-        return self.inner.size(key)
-
-    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        self.pass_by("list_keys", prefix)
-        return self.inner.list_keys(prefix)
-
-    def first_key_after(self, prefix: str, key: str) -> str | None:
-        fault = self._next("first_key_after", prefix)
-        if fault is Fault.STALE_404:
-            return None
-        if fault is not None:
-            raise StoreUnavailable(f"{prefix}: planned to be unavailable")
-        return self.inner.first_key_after(prefix, key)
-
-    def delete(self, key: str) -> None:
-        self.pass_by("delete", key)
-        self.inner.delete(key)
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self.delete(key)
-
-    def free_bytes(self) -> int | None:
-        return self.inner.free_bytes()
-
-    def remove_abandoned(self, before_ms: int) -> int:
-        return self.inner.remove_abandoned(before_ms)
-
-    # ---- what happens to a call -----------------------------------------------------------------
-
-    def pass_by(self, method: str, key: str) -> None:
-        """A call that makes no object."""
-        fault = self._next(method, key)
-        if fault is Fault.STALE_404:
-            raise KeyNotFound(f"{key}: planned not to be seen")
-        if fault is not None:
-            raise StoreUnavailable(f"{key}: planned to be unavailable")
 
     def _next(self, method: str, key: str) -> Fault | None:
         self.calls.append((method, key))
@@ -189,35 +142,6 @@ class FaultyStore:
             each.what()
         found = self.before(method, key) if self.before is not None else None
         return found if isinstance(found, Fault) else None
-
-
-@dataclass(eq=False)
-class FaultyUpload:
-    """An upload of a FaultyStore."""
-
-    store: FaultyStore
-    key: str
-    inner: Upload
-    done: bool = False
-
-    def write(self, body: Bytes) -> None:
-        self.store.pass_by("write", self.key)
-        self.inner.write(body)
-
-    def publish(self) -> None:
-        self.store.land("publish", self.key, self.inner.publish)
-        self.done = True
-
-    def abort(self) -> None:
-        if not self.done:
-            self.store.aborted.append(self.key)
-        self.inner.abort()
-
-    def __enter__(self) -> FaultyUpload:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()
 
 
 @dataclass

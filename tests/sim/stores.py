@@ -26,6 +26,7 @@ from sparklog.log.store_failures import StoreFailures
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import INCARNATION
 from tests.kit.dict_store import DictStore
+from tests.kit.store_around import StoreAround
 
 if TYPE_CHECKING:
     from tests.sim.process import Process
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
 META = StoreId("meta")  # the place of the chain: no home of replicas
 PAPER = Holder(StoreId("paper"), 0)
 PAPER_LIFE = "0" * 32
+OPERATIONS = {  # by the methods of the port that are calls
+    "put_if_absent": "put",
+    "publish": "put",
+    "get": "get",
+    "get_ranges": "get",
+    "size": "size",
+    "list_keys": "list",
+    "first_key_after": "list",
+    "delete": "delete",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +112,21 @@ class SimStore(DictStore):
         return key in self.bodies and key not in self.destroyed
 
 
-class View(DictStore):
+class View(StoreAround):
     """A store as a process sees it that works through it in one go: each operation may meet a fault."""
 
     def __init__(self, store: SimStore, process: Process) -> None:
-        super().__init__(store.url, store.bodies)
+        super().__init__(store)
         self.store = store
-        self.add, self.drop = store.add, store.drop  # type: ignore[method-assign]
         self._process = process
 
-    def call(self, operation: str, key: str, perform: Callable[[], Any]) -> Any:
-        is_list = operation in ("list", "first")
-        lost = self._check("list" if is_list else operation, key)
+    def call(self, method: str, key: str, perform: Callable[[], Any]) -> Any:
+        operation = OPERATIONS.get(method)
+        if operation is None:
+            return perform()
+        lost = self._check(operation, key)
         reply = perform()
-        if lost and not is_list and reply is not False:
+        if lost and operation != "list":
             raise OutcomeUnknown(key) if operation == "put" else StoreUnavailable(key)
         return reply
 
@@ -137,7 +149,7 @@ class OpenStores:
         self._process = process
         self._failures = StoreFailures(lambda: world.now_ms)
 
-    def get(self, store: StoreId) -> DictStore:
+    def get(self, store: StoreId) -> DictStore | View:
         found = self._world.stores[store]
         return found if self._process is None else View(found, self._process)
 

@@ -10,14 +10,17 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from sparklog.chain.owner import is_mark
-from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.storage.keys import COPIES, INCARNATION, OWNERS, PROBES, RESTORES
 from tests.kit.dict_store import DictStore
+from tests.kit.faulty_store import WRITES
+from tests.kit.store_around import StoreAround
 from tests.sim.restores.scheduler import Killed, Process
 
 if TYPE_CHECKING:
     from tests.sim.restores.world import World
 
+NO_CALLS = ("upload", "write", "abort", "copy_from", "remove_abandoned")
 CALL_FAULTS = ("unavailable", "reply-lost", "lost", "late-put")
 
 
@@ -114,23 +117,30 @@ class Place(DictStore):
         self._log.append((self._step(), key, None))
 
 
-class View(DictStore):
+class View(StoreAround):
     """A place as an actor reaches it. Each call may meet a fault, and others may go first."""
 
     def __init__(self, place: Place, world: World) -> None:
-        super().__init__(place.url, place.bodies)
-        self.drop, self.keys = place.drop, place.keys  # type: ignore[method-assign]
+        super().__init__(place)
         self.place = place
         self._world = world
 
-    def call(self, operation: str, key: str, perform: Callable[[], Any]) -> Any:
-        return self._world.call(self.place, operation, key, perform)
+    def call(self, method: str, key: str, perform: Callable[[], Any]) -> Any:
+        if method in NO_CALLS:
+            return perform()
+        if method not in WRITES:
+            return self._world.call(self.place, method, key, perform)
+        if not self._world.call(self.place, "put", key, lambda: self._put(key, perform)):
+            raise KeyExists(f"{key} at {self.url}")
+        return None
 
-    def add(self, key: str, body: bytes) -> bool:
-        if not self.place.add(key, body):
-            return False
-        self._world.created(self.place, key, body)
-        return True
+    def _put(self, key: str, perform: Callable[[], None]) -> bool:
+        """Whether the key was free: whoever gave the call up hears of nothing."""
+        with suppress(KeyExists):
+            perform()
+            self._world.created(self.place, key, self.place.bodies[key])
+            return True
+        return False
 
 
 def faulty_call(world: World, place: Place, operation: str, key: str, perform: Callable[[], Any]) -> Any:
