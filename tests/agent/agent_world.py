@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -26,24 +25,10 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
-from tests.client.replicated_cluster import come_back, objects, planned_write, store, values
+from tests.client.replicated_cluster import come_back, objects, planned_write, store
 from tests.core.replication.example_partition import ends, roles
-
-
-@dataclass
-class SeededDice:
-    """Dice that fall the same way each time."""
-
-    random: Random = field(default_factory=lambda: Random(1))
-
-    def new_id(self) -> str:
-        return f"{self.random.getrandbits(128):032x}"
-
-    def jittered(self, longest: float) -> float:
-        return longest
-
-    def below(self, end: int) -> int:
-        return self.random.randrange(end)
+from tests.kit.kernel import SeededDice
+from tests.kit.log import values
 
 
 @dataclass

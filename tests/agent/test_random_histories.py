@@ -10,8 +10,6 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from random import Random
 
 import pytest
 
@@ -34,24 +32,25 @@ from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION, data_key
-from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, SeededDice, replicated_cluster
+from tests.agent.agent_world import DrivenAgent, replicated_cluster
+from tests.kit.kernel import RandomSteps, SeededDice, played
 from tests.kit.silent_console import SILENT
 
 SEEDS, STEPS = 6, 150
 PARTITIONS = 2
 
 
-@dataclass
-class History:
-    seed: int
-    world: ReplicatedCluster = field(default_factory=lambda: replicated_cluster(partitions=PARTITIONS))
-    acked: dict[int, list[str]] = field(default_factory=lambda: {each: [] for each in range(PARTITIONS)})
-    seen: Counter[str] = field(default_factory=Counter)
-    hurt: str = ""  # the store that lost something, until its agent has dealt with that
-    faults: bool = True
+class History(RandomSteps):
+    """One seed, one history. `hurt` is a store that lost something, until its agent has dealt with that."""
 
-    def __post_init__(self) -> None:
-        self.dice = Random(self.seed)
+    length = STEPS
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.world = replicated_cluster(partitions=PARTITIONS)
+        self.acked: dict[int, list[str]] = {each: [] for each in range(PARTITIONS)}
+        self.hurt = ""
+        self.faults = True
         self.agents = {name: self.agent(name) for name in "abc"}
         self.number = 0
 
@@ -64,12 +63,12 @@ class History:
         if not self.faults or chance > 0.1:
             return None
         if isinstance(request, Submit) and chance < 0.05:
-            self.seen["lost reply"] += 1
+            self.counts["lost reply"] += 1
             with suppress(SparklogError):
                 self.world.submit(request.command)
             return OutcomeUnknown("the reply was lost")
         if isinstance(request, Fetch | LookForObject | ReadIncarnation | PutIncarnation | Submit):
-            self.seen["failed request"] += 1
+            self.counts["failed request"] += 1
             return StoreUnavailable("not now")
         return None
 
@@ -87,11 +86,7 @@ class History:
             (1, self.lose),
             (0.5, self.silence),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
-        try:
-            action()
-        except SparklogError as error:
-            self.seen[error.code] += 1
+        self.act(actions)
         self.check()
 
     def write(self) -> None:
@@ -110,7 +105,7 @@ class History:
             if not agent.agent.ended:
                 agent.step()
         if agent.agent.ended:
-            self.seen["ended"] += 1
+            self.counts["ended"] += 1
             self.agents[agent.name] = self.agent(agent.name)
 
     def restart_an_agent(self) -> None:
@@ -121,7 +116,7 @@ class History:
     def elect(self) -> None:
         store = StoreId(self.dice.choice("abc"))
         self.world.submit(ElectLeaders((Election(TopicId(1), PartitionIndex(self.dice.randrange(PARTITIONS)), store),)))
-        self.seen["elected"] += 1
+        self.counts["elected"] += 1
 
     def drop(self) -> None:
         at = self.dice.randrange(PARTITIONS)
@@ -133,7 +128,7 @@ class History:
     def move(self) -> None:
         to = tuple(StoreId(each) for each in self.dice.sample("abc", self.dice.choice([2, 3])))
         self.world.submit(MoveReplicas((Move(TopicId(1), PartitionIndex(self.dice.randrange(PARTITIONS)), to),)))
-        self.seen["moved"] += 1
+        self.counts["moved"] += 1
 
     def fence(self) -> None:
         name = self.dice.choice("abc")
@@ -141,12 +136,12 @@ class History:
             return
         self.world.fence(name)
         self.world.register(name)
-        self.seen["fenced"] += 1
+        self.counts["fenced"] += 1
 
     def roll(self) -> None:
         if not self.hurt:
             run_roll(self.world.cluster.connection.url, everything=True, console=SILENT)
-            self.seen["rolled"] += 1
+            self.counts["rolled"] += 1
 
     def retain(self) -> None:
         """It deletes what rolls have replaced."""
@@ -173,7 +168,7 @@ class History:
                 for each in held[self.dice.randrange(len(held)) :]:
                     self.world.store(name).delete(data_key(each.object, each.topic))
         self.hurt = name
-        self.seen[how] += 1
+        self.counts[how] += 1
         self.agents[name] = self.agent(name)
         self.agents[name].run(60_000)
         self.check_loss(name)
@@ -181,7 +176,7 @@ class History:
     def check_loss(self, name: str) -> None:
         agent = self.agents[name]
         self.hurt = ""
-        self.seen["losses"] += any(
+        self.counts["losses"] += any(
             isinstance(each, Submit) and isinstance(each.command, ReportLoss) for each in agent.asked
         )
 
@@ -194,7 +189,8 @@ class History:
                     size_bytes = self.world.store(store).size(data_key(held.object, held.topic))
                     assert size_bytes == held.object.size_bytes
 
-    def heal(self) -> None:
+    def end(self) -> None:
+        """All heals."""
         self.faults = False
         for _ in range(3):
             for name, agent in self.agents.items():
@@ -208,17 +204,13 @@ class History:
             assert value.isr == value.replicas, value
             read = self.world.values(at)
             assert [each for each in read if each in set(self.acked[at])] == self.acked[at]
+        self.world.cluster.close()
 
 
 @functools.cache
 def history(seed: int) -> History:
     """The history of a seed: made once for all tests of this file."""
-    found = History(seed)
-    for _ in range(STEPS):
-        found.step()
-    found.heal()
-    found.world.cluster.close()
-    return found
+    return played(History(seed))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -229,6 +221,6 @@ def test_agents_report_what_is_there_and_fill_what_is_not(seed: int) -> None:
 def test_the_histories_do_what_they_are_for() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
-        seen += history(seed).seen
+        seen += history(seed).counts
     wanted = ("lost reply", "failed request", "elected", "moved", "fenced", "rolled", "losses", "wiped", "rolled back")
     assert {name: seen[name] for name in wanted if seen[name] < 2} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from pathlib import Path
 
@@ -19,9 +18,9 @@ from sparklog.core.coordination import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId
-from sparklog.host.clock import SystemClock
 from sparklog.log.incarnation import AnotherLife
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
+from tests.kit.hand_clock import HandClock
 
 
 def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
@@ -45,16 +44,6 @@ def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
     world.cluster.close()
 
 
-class HurriedClock(SystemClock):
-    """It goes on by 300 ms whenever somebody looks at it, so that nobody waits for long."""
-
-    def __init__(self) -> None:
-        self._at_ms = itertools.count(0, 300)
-
-    def monotonic_ms(self) -> int:
-        return next(self._at_ms)
-
-
 def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     world = replicated_cluster()
     world.write("0", on="ab")
@@ -65,7 +54,7 @@ def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypat
     monkeypatch.setattr(agent_run, "fetch_in_life", broken)
     said: list[Note] = []
     with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
-        AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True, clock=HurriedClock()).run()
+        AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True, clock=HandClock(look_ms=300)).run()
     assert [each.event for each in said] == ["behind", "error"]
     world.cluster.close()
 
@@ -140,7 +129,7 @@ def test_an_agent_that_stops_does_not_wait_long_for_a_dead_coordinator(monkeypat
         said.append(note)
         run.stop()
 
-    run = AgentRun(world.cluster.connection, StoreId("c"), say, clock=HurriedClock())
+    run = AgentRun(world.cluster.connection, StoreId("c"), say, clock=HandClock(look_ms=300))
     run.run()
     assert "did not commit command" in said[0].text
     assert max(waited_ms) <= 20_000  # with a manager that kills after 30 s, as Kubernetes does

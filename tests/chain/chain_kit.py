@@ -34,7 +34,8 @@ from sparklog.storage import keys
 from sparklog.storage.keys import entry_block, entry_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.faults.faulty_store import FaultyStore, VirtualClock
+from tests.kit.faulty_store import FaultyStore
+from tests.kit.hand_clock import HandClock
 
 TOPIC = TopicId(1)
 HOLDERS = (Holder(StoreId("a"), 0),)
@@ -55,7 +56,7 @@ class Member:
     """One process at the chain; all its calls go through its own `store`."""
 
     store: FaultyStore
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    clock: HandClock = field(default_factory=HandClock)
     follower: Follower = field(init=False)
     committer: Committer = field(init=False)
 

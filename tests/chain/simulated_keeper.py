@@ -43,7 +43,7 @@ def _written_snapshot(world: World, head: Head) -> Generator[Request, object, bo
     for key, body in snapshot.objects_of(prepared):
         if not isinstance((yield Put(key, body)), KeyExists | None):
             return False
-    assert not snapshot.missing_chunks(world.store, prepared.manifest)  # type: ignore[arg-type]
+    assert not snapshot.missing_chunks(world.store, prepared.manifest)
     world.keeper.chunks = snapshot.known_chunks(prepared.manifest)
     world.keeper.snapshot_n = prepared.manifest.n
     world.note("snapshot", prepared.manifest.n)
@@ -53,7 +53,7 @@ def _written_snapshot(world: World, head: Head) -> Generator[Request, object, bo
 def _deleted(world: World) -> Generator[Request, object, None]:
     """Do what vacuum does beside deleting entries: old snapshots go, and uploads below FLOOR that no state names."""
     keeper = world.keeper
-    old = decide_old(find(world.store))  # type: ignore[arg-type]
+    old = decide_old(find(world.store))
     for each in old.in_order():
         world.store.bodies.pop(each.key, None)
         world.old_deleted += 1
@@ -66,9 +66,9 @@ def _deleted(world: World) -> Generator[Request, object, None]:
 
 def deleting(world: World) -> Generator[Request, object, None]:
     """Delete old blocks of entries as the real deleter says, one entry at a time."""
-    found = find(world.store)  # type: ignore[arg-type]
+    found = find(world.store)
     yield Pause(0)
-    for change in old_entries.deletion(world.store, old_entries.decide_blocks(found)):  # type: ignore[arg-type]
+    for change in old_entries.deletion(world.store, old_entries.decide_blocks(found)):
         if isinstance(change, PutMark):
             if not isinstance((yield Put(change.key, change.body)), KeyExists | None):
                 return

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Any
 
 from sparklog.chain.chain_requests import Get, LoadSnapshot, Put, Request
 from sparklog.chain.head import Head
 from sparklog.chain.snapshot import snapshot
-from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.storage.object_store import StoredKey
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
+from tests.kit.dict_store import DictStore
 
 URL = "memory://simulated"
 
 
-class SimulatedStore:
+class SimulatedStore(DictStore):
     """Objects by key. `perform` answers as a store in trouble does, everything else as one without faults."""
 
-    url = URL
-
     def __init__(self, dice: random.Random, faults: float) -> None:
-        self.bodies: dict[str, bytes] = {}
+        super().__init__(URL, {})
         self.late: list[Put] = []  # puts whose senders were told OutcomeUnknown
         self.calm = False  # whether nothing goes wrong any more
         self._dice = dice
         self._faults = faults
-
-    def put_if_absent(self, key: str, body: Any) -> None:
-        if key in self.bodies:
-            raise KeyExists(key)
-        self.bodies[key] = bytes(body)
-
-    def get(self, key: str) -> memoryview:
-        if key not in self.bodies:
-            raise KeyNotFound(key)
-        return memoryview(self.bodies[key])
-
-    def size(self, key: str) -> int:
-        return len(self.get(key))
-
-    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        keys = sorted(key for key in self.bodies if key.startswith(prefix))
-        return iter([StoredKey(key, len(self.bodies[key]), 0) for key in keys])
-
-    def first_key_after(self, prefix: str, key: str) -> str | None:
-        return min((each for each in self.bodies if each.startswith(prefix) and each > key), default=None)
 
     # ---- requests -------------------------------------------------------------------------------
 
@@ -63,7 +39,7 @@ class SimulatedStore:
                 case LoadSnapshot():
                     if self.goes_wrong():
                         raise StoreUnavailable("snapshot")
-                    loaded = snapshot.load_newest(self)  # type: ignore[arg-type]
+                    loaded = snapshot.load_newest(self)
                     return None if loaded is None else Head(loaded[1], loaded[0].entry_hash)
                 case _:
                     raise TypeError(request)
@@ -101,5 +77,4 @@ class SimulatedStore:
                 raise StoreUnavailable(request.key)
 
     def _try(self, request: Put) -> None:
-        if request.key not in self.bodies:
-            self.put_if_absent(request.key, request.body)
+        self.add(request.key, bytes(request.body))

@@ -47,10 +47,13 @@ from tests.chain.chain_kit import append
 from tests.chain.driven import Driven
 from tests.chain.simulated_keeper import deleting, keeping
 from tests.chain.simulated_store import URL, SimulatedStore
+from tests.kit.hand_clock import START_MS
+from tests.kit.kernel import Simulation
 
 WRITERS = 3
 READERS = 2
 TIMEOUT_MS = 10_000
+FAULTS = 0.08  # how many requests go wrong
 
 
 @dataclass(eq=False)
@@ -107,22 +110,27 @@ class Process:
     snapshot_n: int = -1
 
 
-@dataclass
-class World:
-    """Everything, and the dice. `lies` replaces replies, to remove a guard."""
+class World(Simulation):
+    """Everything, and the dice. `lies` replaces replies, to remove a guard.
 
-    seed: int
-    start: tuple[dict[str, bytes], Head]
-    lies: Callable[[Request, object], object] = lambda request, reply: reply
-    other: tuple[dict[str, bytes], Head] | None = None  # a chain that may be created in the place of this one
-    faults: float = 0.08
-    trace: list[tuple[object, ...]] = field(default_factory=list)
+    `other` is a chain that may be created in the place of this one.
+    """
 
-    def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed)
-        self.store = SimulatedStore(self.dice, self.faults)
-        self.store.bodies.update(self.start[0])
-        self.now_ms = 1_700_000_000_000
+    def __init__(
+        self,
+        seed: int,
+        start: tuple[dict[str, bytes], Head],
+        *,
+        events: int = 0,
+        lies: Callable[[Request, object], object] = lambda request, reply: reply,
+        other: tuple[dict[str, bytes], Head] | None = None,
+    ) -> None:
+        super().__init__(seed)
+        self.start, self.events, self.lies, self.other = start, events, lies, other
+        self.dice = random.Random(seed)
+        self.store = SimulatedStore(self.dice, FAULTS)
+        self.store.bodies.update(start[0])
+        self.now_ms = START_MS
         self.calls: list[Call] = []
         self.attempts: list[Attempt] = []
         self.vacuumed: set[UploadId] = set()
@@ -138,10 +146,11 @@ class World:
 
     # ---- running --------------------------------------------------------------------------------
 
-    def run(self, events: int) -> None:
-        """Let things happen, then let everybody finish undisturbed."""
-        for _ in range(events):
+    def run(self) -> None:
+        """Let so many things happen, then let everybody finish undisturbed."""
+        for _ in range(self.events):
             self._something_happens()
+            self.steps += 1
         self.store.calm, self.asleep = True, None
         while self.store.late:
             self.note("late", *self.store.land())

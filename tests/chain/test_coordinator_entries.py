@@ -15,7 +15,7 @@ from sparklog.core.records import AppliedCommand, CommandResult, TopicCreated
 from sparklog.core.types import EntryNumber, StoreId, TopicId
 from sparklog.storage.keys import LOG, entry_key
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 
 @dataclass

@@ -14,19 +14,19 @@ from sparklog.core.coordination import Author
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 from sparklog.storage.memory import MemoryStore
-from tests.log.failing_store import WatchedStore
+from tests.kit.faulty_store import FaultyStore
 
 AUTHOR = Author("client", "test")
 
 
-def chain(times_ms: list[int], missing: int = 0) -> WatchedStore:
+def chain(times_ms: list[int], missing: int = 0) -> FaultyStore:
     """Entries with these times, without the first `missing` ones."""
     store = MemoryStore(f"memory://{uuid.uuid4().hex}")
     for n, time_ms in enumerate(times_ms):
         if n >= missing:
             entry = Entry("c" * 32, EntryNumber(n), AUTHOR, "f" * 32, NO_PREVIOUS, time_ms, ())
             store.put_if_absent(entry_key(n), encode_entry(entry))
-    return WatchedStore(store)
+    return FaultyStore(store)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40).map(sorted), st.integers(0, 51), st.data())
@@ -35,7 +35,7 @@ def test_it_finds_what_reading_every_entry_would(times_ms: list[int], before_ms:
     older = [n for n, time_ms in enumerate(times_ms) if n > floor and time_ms < before_ms]
     store = chain(times_ms)
     assert newest_older_than(store, floor, len(times_ms), before_ms) == max(older, default=floor)  # type: ignore[arg-type]
-    assert len(store.read_whole) <= math.ceil(math.log2(len(times_ms) + 1))
+    assert store.count("get") <= math.ceil(math.log2(len(times_ms) + 1))
 
 
 def test_entries_that_are_gone_count_as_old() -> None:

@@ -25,7 +25,7 @@ from sparklog.storage.keys import ENTRIES_PER_BLOCK, LOG, VOID, entry_key, parse
 from sparklog.storage.object_store import ObjectStore, StoredKey
 from tests.chain.chain_kit import SMALL_BLOCK, TIMEOUT_MS, Member, append, member, new_chain, small_blocks
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 
 # ---- which blocks -----------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from tests.chain.simulated_keeper import BLOCK
 from tests.chain.simulated_promises import check
 from tests.chain.simulation import World, new_chain
 from tests.faults.inline_pool import Inline
+from tests.kit.kernel import reported
 
 SEEDS = 4_800  # of a campaign, and of `make test` the first part
 PART = 600
@@ -55,10 +56,15 @@ def start(monkeypatch: Patch) -> Start:
     return new_chain()
 
 
+class Checked(World):
+    def run(self) -> None:
+        super().run()
+        check(self)
+
+
 def simulated(seed: int, start: Start, **how: Any) -> World:
-    world = World(seed, start, **how)
-    world.run(EVENTS)
-    check(world)
+    world = Checked(seed, start, events=EVENTS, **how)
+    world.run()
     return world
 
 
@@ -76,7 +82,9 @@ def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int
     told: Counter[str] = Counter()
     deleted = snapshots = old = 0
     for seed in range(first, first + PART):
-        world = simulated(seed, start, other=others if seed % 4 == 0 else None)
+        world = Checked(seed, start, events=EVENTS, other=others if seed % 4 == 0 else None)
+        with reported(world):
+            world.run()
         told.update(type(each.told).__name__ for each in world.attempts)
         deleted += len(world.deleted_blocks)
         snapshots += world.keeper.snapshot_n >= 0

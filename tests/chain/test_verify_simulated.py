@@ -34,8 +34,8 @@ def test_no_interleaving_leaves_a_difference() -> None:
     start = new_chain()
     deleted = replayed = 0
     for seed in range(SEEDS):
-        world = World(seed, start)
-        world.run(EVENTS)
+        world = World(seed, start, events=EVENTS)
+        world.run()
         store = MemoryStore(f"memory://{uuid.uuid4().hex}")
         for key, body in world.store.bodies.items():
             store.put_if_absent(key, body)
@@ -73,10 +73,10 @@ def test_what_happens_while_it_is_verified_is_no_difference() -> None:
     start = new_chain()
     moved = 0
     for seed in range(SEEDS // 2):
-        world = World(1_000 + seed, start)
+        world = World(1_000 + seed, start, events=2)
         times = []
         for _ in range(30):
-            world.run(2)
+            world.run()
             times.append(dict(world.store.bodies))
         first = MemoryStore(f"memory://{uuid.uuid4().hex}")
         for key, body in times[0].items():

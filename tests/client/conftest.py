@@ -8,13 +8,14 @@ import pytest
 
 from sparklog.client.cluster import Cluster
 from tests.client.interfered_stores import StoreCalls, interfere
-from tests.client.replicated_cluster import in_memory, write
+from tests.client.replicated_cluster import write
+from tests.kit.log import new_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic "t" with a partition on a, b and c; offsets [0, 3) are on all of them."""
-    with in_memory() as made:
+    with new_cluster("abc") as made:
         made.create_topic("t", assignment=["abc"], config={"file.delete.delay.ms": 0, "retention.ms": -1})
         write(made, "0", "1", "2")
         yield made

@@ -2,111 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import pytest
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import StoreId
-from sparklog.host.clock import SystemClock
 from sparklog.log.cluster_stores import Stores
-from sparklog.storage.object_store import Bytes, ObjectStore, Upload
-
-Interference = Callable[[str, str], None]
+from sparklog.storage.object_store import ObjectStore
+from tests.kit.faulty_store import WRITES, Before, FaultyStore
+from tests.kit.hand_clock import HandClock
 
 
 @dataclass
 class StoreCalls:
-    """`before[store]` is called with the call and the key, and may raise. `written` are the (store, key) of writes."""
+    """`before[store]` is that of its FaultyStore. `written` are the (store, key) of writes."""
 
-    before: dict[str, Interference] = field(default_factory=dict)
+    before: dict[str, Before] = field(default_factory=dict)
     written: list[tuple[str, str]] = field(default_factory=list)
 
-    def called(self, store: str, call: str, key: str) -> None:
-        if store in self.before:
-            self.before[store](call, key)
-        if call in ("put", "publish"):
+    def between(self, get: Callable[[Stores, StoreId], ObjectStore]) -> Callable[[Stores, StoreId], ObjectStore]:
+        """A `Stores.get` whose stores are FaultyStores."""
+        return lambda stores, store: FaultyStore(get(stores, store), partial(self._called, store))
+
+    def _called(self, store: str, call: str, key: str) -> object:
+        found = self.before[store](call, key) if store in self.before else None
+        if call in WRITES:
             self.written.append((store, key))
+        return found
 
     def objects(self) -> set[str]:
         """The names of data objects that were written, whichever stores they went to."""
         return {key for _, key in self.written if key.endswith(".arrow")}
 
 
-@dataclass
-class Interfered:
-    """A store that asks `calls` before each call."""
-
-    inner: ObjectStore
-    name: str
-    calls: StoreCalls
-
-    def put_if_absent(self, key: str, body: Bytes) -> None:
-        self.calls.called(self.name, "put", key)
-        self.inner.put_if_absent(key, body)
-
-    def get(self, key: str) -> memoryview:
-        self.calls.called(self.name, "get", key)
-        return self.inner.get(key)
-
-    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        self.calls.called(self.name, "get", key)
-        return self.inner.get_beside(key, others)
-
-    def size(self, key: str) -> int:
-        self.calls.called(self.name, "size", key)
-        return self.inner.size(key)
-
-    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        return False
-
-    def upload(self, key: str) -> _InterferedUpload:
-        self.calls.called(self.name, "upload", key)
-        return _InterferedUpload(self, key, self.inner.upload(key))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
-@dataclass(eq=False)
-class _InterferedUpload:
-    store: Interfered
-    key: str
-    inner: Upload
-
-    def write(self, body: Bytes) -> None:
-        self.inner.write(body)
-
-    def publish(self) -> None:
-        self.store.calls.called(self.store.name, "publish", self.key)
-        self.inner.publish()
-
-    def abort(self) -> None:
-        self.inner.abort()
-
-    def __enter__(self) -> _InterferedUpload:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()
-
-
-def interfere(monkeypatch: pytest.MonkeyPatch) -> StoreCalls:
+def interfere(monkeypatch: pytest.MonkeyPatch, **before: Before) -> StoreCalls:
     """From now on, the stores of clusters are opened with `StoreCalls` before them."""
-    calls = StoreCalls()
-    get = Stores.get
-    monkeypatch.setattr(Stores, "get", lambda stores, store: Interfered(get(stores, store), StoreId(store), calls))
+    calls = StoreCalls(before)
+    monkeypatch.setattr(Stores, "get", calls.between(Stores.get))
     return calls
 
 
-def failing(error: Exception) -> Interference:
+def failing(error: Exception) -> Before:
     """Whatever is written raises the error."""
 
     def fail(call: str, key: str) -> None:
-        if call in ("put", "publish", "upload"):
+        if call in (*WRITES, "upload"):
             raise error
 
     return fail
@@ -116,24 +60,8 @@ def dead(name: str) -> StoreUnavailable:
     return StoreUnavailable(f"{name} does not answer")
 
 
-class EventfulClock(SystemClock):
-    """A clock whose pauses take no time, but something happens in each: the next of `events`, then nothing more."""
-
-    def __init__(self, *events: Callable[[], object]) -> None:
-        self.events = list(events)
-        self.at_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        self.at_ms += max(1, int(duration_ms))
-        if self.events:
-            self.events.pop(0)()
-
-
-def tick(cluster: Cluster, *events: Callable[[], object]) -> EventfulClock:
+def tick(cluster: Cluster, *events: Callable[[], object]) -> HandClock:
     """The commits of this cluster pause by this clock."""
-    clock = EventfulClock(*events)
+    clock = HandClock(0, list(events))
     cluster.connection.committer.clock = clock
     return clock

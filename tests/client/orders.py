@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.types import Place
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import fill, new_cluster
 
 P0, P1, P2 = (("orders", partition) for partition in range(3))
 RECORDS = 6  # in each partition
@@ -22,25 +20,17 @@ RECORDS = 6  # in each partition
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic orders with three partitions of 6 records."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("orders", partitions=3)
         for partition in range(3):
             fill(made, partition, RECORDS)
         yield made
 
 
-def fill(cluster: Cluster, partition: int, records: int, *, first: int = 0) -> None:
-    values = [f"{partition}-{at}" for at in range(first, first + records)]
-    partitions = pa.array([partition] * records, pa.int32())
-    cluster.append("orders", pa.table({"value": values, "partition": partitions}))
-
-
-def consumer(cluster: Cluster, clock: VirtualClock | None = None, **options: object) -> Consumer:
+def consumer(cluster: Cluster, clock: HandClock | None = None, **options: object) -> Consumer:
     """A consumer of the group billing in a process of its own, whose time goes by in pauses only."""
     other = sparklog.connect(cluster.connection.url)
-    other.connection.committer.clock = clock or VirtualClock()
+    other.connection.committer.clock = clock or HandClock()
     given = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **options}
     return other.consumer("orders", group="billing", **given)  # type: ignore[arg-type]
 

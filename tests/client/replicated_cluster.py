@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping
-
-import pyarrow as pa
-
-import sparklog
 from sparklog.chain.commit.committer import new_command_id
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
@@ -21,6 +14,7 @@ from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
 from tests.core.replication.example_partition import ends, roles
+from tests.kit.log import rows
 
 TOPIC = TopicId(1)
 P0 = PartitionIndex(0)
@@ -28,18 +22,11 @@ A, B, C = (StoreId(name) for name in "abc")
 NOW_MS = 1_700_000_000_000
 
 
-def in_memory(stores: Iterable[str] = "abc", *, zones: Mapping[str, str] | None = None) -> Cluster:
-    """A new cluster on stores of these names. Its first topic has the id TOPIC."""
-    root = f"memory://{uuid.uuid4().hex}"
-    init_cluster(root, stores={name: f"{root}-{name}" for name in stores}, zones=zones)
-    return sparklog.connect(root)
-
-
 # ---- writes -------------------------------------------------------------------------------------------
 
 
 def write(cluster: Cluster, *values: str) -> CommandResult:
-    return cluster.append("t", pa.table({"value": list(values)}))
+    return cluster.append("t", rows(values))
 
 
 def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durability = Durability()) -> WritePlan:  # noqa: B008
@@ -59,7 +46,7 @@ def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durabil
 def uploaded(cluster: Cluster, *values: str, durability: Durability = Durability()) -> tuple[WritePlan, TaskWritten]:  # noqa: B008
     """A plan, and what one task wrote by it."""
     plan = planned_write(cluster, durability=durability)
-    return plan, write_rows(plan, pa.table({"value": list(values)}).to_batches())
+    return plan, write_rows(plan, rows(values).to_batches())
 
 
 def commit(
@@ -72,11 +59,6 @@ def commit(
     command = append_command(plan, written)
     assert command is not None
     return commit_append(cluster.connection, plan, written, command, timeout_ms, refusals_ms=refusals_ms)
-
-
-def values(cluster: Cluster, partition: int = 0) -> list[str]:
-    """What a reader of topic "t" sees."""
-    return [value.decode() for value in cluster.read("t", partition=partition)["value"].to_pylist()]
 
 
 # ---- stores -------------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ from tests.client.replicated_cluster import (
     replication,
     report,
     uploaded,
-    values,
     write,
 )
+from tests.kit.log import values
 
 
 # M: P-03

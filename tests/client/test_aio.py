@@ -19,7 +19,8 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     Wakeup,
 )
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, fill
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

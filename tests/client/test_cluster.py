@@ -30,12 +30,8 @@ from sparklog.core.errors import (
 )
 from sparklog.log import cluster_stores
 from sparklog.storage.memory import MemoryStore
-
-
-def new_cluster() -> Cluster:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    return connect(url)
+from tests.kit import log
+from tests.kit.log import new_cluster
 
 
 @pytest.fixture
@@ -45,10 +41,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def rows(*values: str, partition: int | None = None, **more: object) -> pa.Table:
-    columns: dict[str, object] = {"value": pa.array(values, pa.string()), **more}
-    if partition is not None:
-        columns["partition"] = pa.array([partition] * len(values), pa.int32())
-    return pa.table(columns)
+    return log.rows(values, partition, **more)
 
 
 def values(table: pa.Table) -> list[str]:

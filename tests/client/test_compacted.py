@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core import state_invariants
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.maintenance.retention_rule import plan_retention
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from tests.client.compacting import KEPT, TIMES_US, compact_range, mixed_log
+from tests.kit.log import new_cluster
 
 
 def a_cluster() -> Cluster:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    made = sparklog.connect(url)
+    made = new_cluster()
     mixed_log(made)
     return made
 

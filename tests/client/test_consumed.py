@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups import offsets as group_offsets
 from sparklog.client.groups.offsets import advance_group, commit_of_stream
@@ -23,6 +20,7 @@ from sparklog.core.errors import (
 from sparklog.core.groups import membership
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from tests.kit.log import new_cluster
 
 ROWS = pa.table({"value": ["x", "y"]})
 
@@ -30,9 +28,7 @@ ROWS = pa.table({"value": ["x", "y"]})
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topics in and out; in has two records."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         for topic in ("in", "out"):
             made.create_topic(topic, partitions=1)
         made.append("in", ROWS)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer import fetches
 from sparklog.client.consumer.consumer import Consumer
@@ -34,6 +32,7 @@ from sparklog.log.records_schema import HEADERS, READ_SCHEMA
 from tests.client import replicated_cluster
 from tests.client.compacting import KEPT, mixed_log
 from tests.client.interfered_stores import tick
+from tests.kit.log import fill, new_cluster
 
 P0, P1 = ("orders", 0), ("orders", 1)
 
@@ -41,19 +40,11 @@ P0, P1 = ("orders", 0), ("orders", 1)
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic orders with two partitions: 0-0 to 0-3, and 1-0 to 1-2."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("orders", partitions=2)
         fill(made, 0, 4)
         fill(made, 1, 3)
         yield made
-
-
-def fill(cluster: Cluster, partition: int, records: int, *, first: int = 0, topic: str = "orders") -> None:
-    values = [f"{partition}-{at}" for at in range(first, first + records)]
-    partitions = pa.array([partition] * records, pa.int32())
-    cluster.append(topic, pa.table({"value": values, "partition": partitions}))
 
 
 def other(cluster: Cluster) -> Cluster:
@@ -366,7 +357,7 @@ def test_objects_that_retention_deletes_under_an_open_read_are_passed_as_well(cl
 
 # M: L-05
 def test_records_that_were_given_up_are_a_loss_after_those_before_them() -> None:
-    with replicated_cluster.in_memory() as cluster:
+    with new_cluster("abc") as cluster:
         cluster.create_topic("t", assignment=["abc"], config={"retention.ms": -1})
         replicated_cluster.write(cluster, "0", "1")
         for store in "bc":
@@ -392,7 +383,7 @@ def test_records_that_were_given_up_are_a_loss_after_those_before_them() -> None
 
 
 def test_a_read_does_not_go_on_with_what_an_election_gave_up() -> None:
-    with replicated_cluster.in_memory() as cluster:
+    with new_cluster("abc") as cluster:
         cluster.create_topic("t", assignment=["abc"], config={"retention.ms": -1})
         replicated_cluster.write(cluster, "0", "1")
         for store in "bc":

@@ -13,7 +13,8 @@ from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.errors import StoreUnavailable
 from sparklog.log.read import scan
 from sparklog.storage.memory import MemoryStore
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, fill
+from tests.client.orders import P0, P1, P2, RECORDS, cluster
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

@@ -21,8 +21,9 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Place
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
-from tests.faults.faulty_store import VirtualClock
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 
@@ -42,7 +43,7 @@ def test_offsets_survive_a_restart(cluster: Cluster) -> None:  # M: I-07
 
 
 def test_a_call_commits_what_the_calls_before_it_have_handed_out(cluster: Cluster) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     reader = consumer(cluster, clock, enable_auto_commit=True, auto_commit_interval_ms=1_000)
     values(reader, 4)
     assert committed(cluster).get(P0) in (None, 0), "they may not have been processed"
@@ -59,7 +60,7 @@ def test_a_call_commits_what_the_calls_before_it_have_handed_out(cluster: Cluste
 
 
 def test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself(cluster: Cluster) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     reader = consumer(cluster, clock, enable_auto_commit=True, auto_commit_interval_ms=1_000)
     cluster.create_topic("more")
     cluster.append("more", pa.table({"value": ["x"]}))
@@ -135,7 +136,7 @@ def test_a_group_that_begins_at_the_end_commits_that_at_once(cluster: Cluster) -
     assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
     fill(cluster, 1, 2, first=RECORDS)
     assert values(crashed) == ["1-6", "1-7"]
-    clock = VirtualClock()
+    clock = HandClock()
     with consumer(cluster, clock, auto_offset_reset="latest") as reader:
         for _ in range(4):
             clock.pause(15_000)
@@ -238,7 +239,7 @@ def test_the_order_of_processing_and_committing_decides_what_a_crash_costs(  # M
 ) -> None:
     done: list[str] = []
     for number in range(4):
-        clock = VirtualClock()
+        clock = HandClock()
         reader = consumer(cluster, clock)
         for _ in range(4):  # until it has outlived the one that crashed
             clock.pause(15_000)

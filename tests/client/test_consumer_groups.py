@@ -25,9 +25,10 @@ from sparklog.core.errors import (
     UnknownMemberId,
 )
 from sparklog.core.groups.membership import GroupGeneration
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
 from tests.coordinator.served_coordinator import served_coordinator
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 
@@ -115,7 +116,7 @@ def test_a_commit_in_the_callback_of_a_rebalance_is_of_the_generation_before(clu
 
 
 def test_one_that_was_silent_for_a_session_begins_again_from_what_others_committed(cluster: Cluster) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     a, b = consumer(cluster), consumer(cluster, clock)
     settle(a, b)
     values(a)
@@ -165,7 +166,7 @@ def test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again(cl
 
 
 def test_the_topics_of_a_pattern_are_shared_as_they_come(cluster: Cluster) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     other = sparklog.connect(cluster.connection.url)
     other.connection.committer.clock = clock
     with other.consumer(pattern="more.*", group="more", auto_offset_reset="earliest") as reader:

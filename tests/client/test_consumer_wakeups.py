@@ -18,7 +18,8 @@ from sparklog.core.types import EntryNumber
 from sparklog.host.bell import Bell
 from sparklog.host.clock import SystemClock
 from sparklog.wire.messages import WaitReply
-from tests.client.orders import RECORDS, cluster, fill, values
+from tests.client.orders import RECORDS, cluster, values
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

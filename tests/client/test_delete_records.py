@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pytest
 
 import sparklog
 from sparklog.client import delete_records as deletion_module
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.delete_records import delete_records, plan_deletions
 from sparklog.core.commands import Election, ElectLeaders, FenceStore
@@ -24,20 +22,10 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import StoreId
 from sparklog.maintenance.space.retention_job import run_retention
-from tests.client.replicated_cluster import (
-    P0,
-    TOPIC,
-    come_back,
-    copy_all,
-    in_memory,
-    objects,
-    replicas,
-    report,
-    values,
-    write,
-)
+from tests.client.replicated_cluster import P0, TOPIC, come_back, copy_all, objects, replicas, report, write
 from tests.coordinator.served_coordinator import served_coordinator
-from tests.maintenance.maintained_log import StandingClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster, values
 
 WIDE = pa.table({"value": ["a", "b", "c"] * 2, "partition": pa.array([0, 0, 0, 1, 1, 1], pa.int32())})
 
@@ -45,7 +33,7 @@ WIDE = pa.table({"value": ["a", "b", "c"] * 2, "partition": pa.array([0, 0, 0, 1
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic "t" on a, b and c: offsets [0, 3) in one object, [3, 5) in another."""
-    with in_memory() as connected:
+    with new_cluster("abc") as connected:
         connected.create_topic("t", assignment=["abc"], config={"file.delete.delay.ms": 0, "retention.ms": -1})
         write(connected, "0", "1", "2")
         write(connected, "3", "4")
@@ -55,9 +43,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def wide() -> Iterator[Cluster]:
     """Topic "t" with two partitions of three records each."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as connected:
+    with new_cluster() as connected:
         connected.create_topic("t", partitions=2)
         connected.append("t", WIDE)
         yield connected
@@ -138,7 +124,7 @@ def test_a_topic_that_was_created_again_since_the_plan_keeps_its_records(wide: C
 def test_every_replica_begins_at_the_new_log_start_and_objects_go_from_all_stores(cluster: Cluster) -> None:
     assert cluster.delete_records("t", {0: 4}) == {0: 4}
     assert (replicas(cluster), values(cluster)) == ("a:abc a5 b5 c5", ["4"])
-    run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+    run_retention(cluster.connection.url, clock=HandClock(at_ms=1 << 45))
     assert [len(objects(cluster, each)) for each in "abc"] == [2, 2, 2], "the object that is cut stays, with its index"
     assert values(cluster) == ["4"]
 

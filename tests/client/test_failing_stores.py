@@ -26,18 +26,8 @@ from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.log.write import store_lanes
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
-from tests.client.replicated_cluster import (
-    A,
-    B,
-    C,
-    objects,
-    planned_write,
-    replicas,
-    store,
-    uploaded,
-    values,
-    write,
-)
+from tests.client.replicated_cluster import A, B, C, objects, planned_write, replicas, store, uploaded, write
+from tests.kit.log import values
 
 
 # M: P-03

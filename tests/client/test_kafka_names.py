@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import fields
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.options import ConsumerOptions
@@ -23,14 +21,13 @@ from sparklog.client.producer.record_future import RecordFuture
 from sparklog.client.producer.transaction import Transaction
 from sparklog.core.errors import InvalidInput, InvalidOption
 from sparklog.core.producing.producer_settings import ProducerSettings
+from tests.kit.log import new_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Any, as these calls are wrong on purpose."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("t")
         yield made
 

@@ -53,11 +53,11 @@ from tests.client.replicated_cluster import (
     report,
     store,
     uploaded,
-    values,
     write,
 )
 from tests.core.state_contents import contents
-from tests.maintenance.maintained_log import StandingClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import values
 
 VALUE = StructType([StructField("value", BinaryType())])
 
@@ -102,7 +102,7 @@ def test_a_copy_that_a_store_reports_is_read_and_deleted_with_the_others(cluster
     for each in "bc":
         copy_all(cluster, "a", each)
     cluster.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(4)))
-    run_retention(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+    run_retention(cluster.connection.url, clock=HandClock(at_ms=1 << 45))
     assert [objects(cluster, each) for each in "abc"] == [[], [], []]
 
 
@@ -154,7 +154,7 @@ def delete_what_was_forgotten(cluster: Cluster) -> None:
     for known in cluster.connection.follower.state.stores.values():
         if known.fenced:
             come_back(cluster, known.store)
-    run_vacuum(cluster.connection.url, clock=StandingClock(at_ms=1 << 45))
+    run_vacuum(cluster.connection.url, clock=HandClock(at_ms=1 << 45))
 
 
 def scanned(cluster: Cluster, plan: RangeToRead, *, fail_on_data_loss: bool = True) -> Iterator[str]:

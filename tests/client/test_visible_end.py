@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from random import Random
 
 import pyarrow as pa
 import pytest
@@ -28,25 +27,25 @@ from sparklog.core.commands import (
     ReplicaReport,
     ReportReplicas,
 )
-from sparklog.core.errors import DataLoss, SparklogError
+from sparklog.core.errors import DataLoss
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.options.typed import parse_read_options
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.kernel import RandomSteps, reported
 
 TOPIC, PARTITION = TopicId(1), PartitionIndex(0)
 STORES = "abcd"
 STEPS = 60
 
 
-class Changing:
+class Changing(RandomSteps):
     """Topic t on a, b and c of four stores, which are fenced, come back, copy, lead and go, as the dice say."""
 
     def __init__(self, seed: int, *, unclean: bool) -> None:
-        self.dice = Random(seed)
+        super().__init__(seed)
         self.unclean = unclean
-        self.seen: Counter[str] = Counter()
         self.written = 0
         root = uuid.uuid4().hex
         self.url = f"memory://{root}"
@@ -75,14 +74,10 @@ class Changing:
             (2, self.elect),
             (1, self.move),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
         epoch = self.value().leader_epoch
-        try:
-            action()
-        except SparklogError as error:
-            self.seen[error.code] += 1
-        self.seen["elections"] += self.value().leader_epoch - epoch
-        self.seen["losses"] = len(self.value().lost)
+        self.act(actions)
+        self.counts["elections"] += self.value().leader_epoch - epoch
+        self.counts["losses"] = len(self.value().lost)
 
     def submit(self, command: Command) -> None:
         self.cluster.submit(command)
@@ -180,14 +175,15 @@ def test_the_end_that_a_reader_sees_never_goes_back(changing: Callable[..., Chan
     for seed in range(6):
         log = changing(seed, unclean=unclean)
         often, seldom = Reader(log.url), Reader(log.url)
-        for step in range(STEPS):
-            log.step()
-            often.look(may_lose=unclean)
-            if step % 7 == 0:
-                seldom.look(may_lose=unclean)
-        seldom.look(may_lose=unclean)
-        assert seldom.end == often.end
-        seen += log.seen
+        with reported(log):
+            for log.steps in range(STEPS):
+                log.step()
+                often.look(may_lose=unclean)
+                if log.steps % 7 == 0:
+                    seldom.look(may_lose=unclean)
+            seldom.look(may_lose=unclean)
+            assert seldom.end == often.end
+        seen += log.counts
     assert seen["elections"] > 12, seen
     assert (seen["losses"] > 0) is unclean, seen
 

@@ -19,8 +19,10 @@ from sparklog.core.purgatory import Records, Wanted
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, Offset
 from sparklog.wire.messages import WaitReply
-from tests.client.interfered_stores import EventfulClock, tick
-from tests.client.replicated_cluster import in_memory, report
+from tests.client.interfered_stores import tick
+from tests.client.replicated_cluster import report
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 
 ROW = pa.table({"value": ["x"]})
 HOUR_MS = 3_600_000
@@ -48,7 +50,7 @@ class Asked:
     A reply is True or False, at the newest position of the chain, or an error. `takes_ms` is how long each takes.
     """
 
-    def __init__(self, cluster: Cluster, clock: EventfulClock, *replies: bool | Exception) -> None:
+    def __init__(self, cluster: Cluster, clock: HandClock, *replies: bool | Exception) -> None:
         self.replies = list(replies)
         self.asked: list[tuple[str, int]] = []  # whom, and for how long
         self.takes_ms = 0
@@ -147,7 +149,7 @@ def test_a_damaged_chain_is_an_error(cluster: Cluster, monkeypatch: pytest.Monke
 
 def test_one_look_serves_all_who_wait_in_the_process(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses of a hundred callers begin one in the other: the first one that ends is followed by a look."""
-    waiting, clock = cluster.connection.waiting, EventfulClock()
+    waiting, clock = cluster.connection.waiting, HandClock()
     cluster.connection.committer.clock = clock
     seen = looks(cluster, monkeypatch)
 
@@ -268,7 +270,7 @@ def test_the_end_of_the_topic_ends_the_wait(cluster: Cluster, writer: Cluster) -
 
 # M: P-10
 def test_a_pulled_write_waits_at_the_coordinator() -> None:
-    with in_memory() as replicated, connect(replicated.connection.url) as follower:
+    with new_cluster("abc") as replicated, connect(replicated.connection.url) as follower:
         replicated.create_topic("t", assignment=[["a", "b", "c"]])
         claim(replicated)
         replicated.connection.committer.submit = replicated.connection.committer.commit_here  # type: ignore[method-assign]

@@ -20,9 +20,10 @@ from sparklog.coordinator.http.group_routes import described_group, groups_after
 from sparklog.coordinator.watching.metric_names import TOPICS_OF_A_GROUP
 from sparklog.core.access import ANONYMOUS, Principal, parse_right
 from sparklog.core.errors import GroupIdNotFound
-from tests.client.orders import RECORDS, cluster, consumer, fill
+from tests.client.orders import RECORDS, cluster, consumer
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.coordinator.watching.test_metrics import Scraped, parsed
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

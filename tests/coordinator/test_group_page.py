@@ -17,8 +17,9 @@ from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.coordinator.page import group_views, views
-from tests.client.orders import RECORDS, cluster, consumer, fill, settle
+from tests.client.orders import RECORDS, cluster, consumer, settle
 from tests.coordinator.shown_records import Asked, Records
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 HOSTILE = """'"><script>alert(1)</script>&{{ 7 * 7 }}"""

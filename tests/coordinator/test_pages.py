@@ -30,7 +30,7 @@ from tests.chain.chain_kit import Member, append, new_chain
 from tests.chain.fenced_entry import claim, write_fenced_entry
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.http.test_app import served, submit_request
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs")
 HOSTILE = """'"><script>alert(1)<b><img src=x onerror=alert(2)>&{{ 7 * 7 }}"""

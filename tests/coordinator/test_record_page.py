@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import threading
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Asked, Place, Records, rows, searched
+from tests.kit.log import new_cluster
 from tests.maintenance.compacted_log import COMPACTED, ROLLED
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import MaintainedLog
@@ -43,9 +43,7 @@ SIZES = (37, 0, 5)  # records of the partitions of orders
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("orders", partitions=len(SIZES))
         for partition, size in enumerate(SIZES):
             for at in range(0, size, 10):

@@ -16,7 +16,7 @@ from sparklog.coordinator.page.shared_answers import FRESH_MS, SharedAnswers
 from tests.coordinator.access.test_gate import TOKEN, access, basic
 from tests.coordinator.acting import acting
 from tests.coordinator.shown_records import Records, rows
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 Make = Callable[[], Coroutine[Any, Any, Response]]
 
@@ -32,7 +32,7 @@ def counted(made: list[str], text: str = "page", status: int = 200) -> Make:
 
 def test_readers_share_what_is_being_made_and_what_is_fresh() -> None:
     async def run() -> list[str]:
-        clock, made = VirtualClock(), list[str]()
+        clock, made = HandClock(), list[str]()
         shared = SharedAnswers(clock)
         answers = await asyncio.gather(*(shared.of("a", counted(made)) for _ in range(50)))
         assert len({id(each) for each in answers}) == 1
@@ -48,7 +48,7 @@ def test_readers_share_what_is_being_made_and_what_is_fresh() -> None:
 
 def test_a_slow_answer_is_made_once_and_fresh_once_it_is_there() -> None:
     async def run() -> list[str]:
-        clock, made, go_on = VirtualClock(), list[str](), asyncio.Event()
+        clock, made, go_on = HandClock(), list[str](), asyncio.Event()
         shared = SharedAnswers(clock)
 
         async def slow() -> Response:
@@ -71,7 +71,7 @@ def test_a_slow_answer_is_made_once_and_fresh_once_it_is_there() -> None:
 def test_errors_are_not_kept_and_a_reader_who_leaves_takes_nothing_away() -> None:
     async def run() -> list[str]:
         made = list[str]()
-        shared = SharedAnswers(VirtualClock())
+        shared = SharedAnswers(HandClock())
         assert (await shared.of("a", counted(made, "busy", 503))).status_code == 503
 
         async def fails() -> Response:
@@ -95,7 +95,7 @@ def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def run() -> list[str]:
         made = list[str]()
-        shared = SharedAnswers(VirtualClock())
+        shared = SharedAnswers(HandClock())
         for key in ("a", "b", "a", "b"):
             await shared.of(key, counted(made, key))
         return made
@@ -106,7 +106,7 @@ def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_is_its_readers_own() -> None:
     async def run() -> list[str]:
         made = list[str]()
-        shared = SharedAnswers(VirtualClock())
+        shared = SharedAnswers(HandClock())
         names = ("anna", "ben")
         answers = await asyncio.gather(*(shared.of("a", counted(made, name, 403)) for name in names))
         return [bytes(each.body).decode() for each in answers]

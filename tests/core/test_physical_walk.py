@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from random import Random
 from typing import Any
 
 from msgspec.structs import replace
@@ -55,17 +54,20 @@ from sparklog.core.types import (
 from tests.core.decided_log import TOPIC, place, span
 from tests.core.physical_log import PhysicalLog, Write
 from tests.core.state_contents import contents
+from tests.kit.kernel import RandomSteps, counts_of
 
 STEPS = 120
 SEEDS = 24
 
 
-class Walk(PhysicalLog):
+class Walk(RandomSteps, PhysicalLog):
     """What is under way beside the log, and the dice that choose what happens next."""
 
+    length = STEPS
+
     def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.dice = Random(seed)
+        super().__init__(seed)
+        PhysicalLog.__init__(self)
         self.log.configure(
             min_insync_replicas=str(self.dice.randint(1, 3)),
             unclean_leader_election_enable=self.dice.choice(["false", "false", "true"]),
@@ -77,7 +79,6 @@ class Walk(PhysicalLog):
         self.producers = [self.log.producer() for _ in range(2)]
         self.sequences: Counter[tuple[int, int]] = Counter()
         self.fork: tuple[ClusterState, dict[str, Any]] | None = None
-        self.seen: Counter[str] = Counter()
 
     def stores(self) -> list[str]:
         return sorted(self.state.stores)
@@ -114,19 +115,12 @@ class Walk(PhysicalLog):
             (0.05, lambda: self.log.submit(AddPartitions(TOPIC, len(self.partitions()) + 1))),
             (0.3, self.leave),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
         before = self.state.n
         gone_before = {at: self.log.value(at) for at in self.partitions()}
         live_before, lost_before = self.live(), self.lost()
-        try:
-            action()
-        except SparklogError as error:
-            self.seen[error.code] += 1
-            assert self.state.n == before, "a refusal leaves a trace"
-        else:
-            self.seen[getattr(action, "__name__", "")] += 1
+        assert self.act(actions) or self.state.n == before, "a refusal leaves a trace"
         self.forgotten(gone_before, live_before)
-        self.seen["lost"] += self.lost() != lost_before
+        self.counts["lost"] += self.lost() != lost_before
         self.check()
         self.check_fork()
 
@@ -213,14 +207,14 @@ class Walk(PhysicalLog):
         try:
             decision = self.log.decide_again(replace(written.submission, in_doubt=True))
         except SparklogError as error:
-            self.seen["again refused"] += 1
+            self.counts["again refused"] += 1
             landed = error.landed
         assert landed is not Landed.NO or not left, f"E: {written} is refused as not landed, and {left} is in the log"
         if landed is not Landed.YES:
             return
         if decision.committed_in is not None and (written.acknowledged and not taken):
             assert left == set(written.uploads), f"E: {written} is said to be written, {left} is left"
-            self.seen["again known"] += 1
+            self.counts["again known"] += 1
         if decision.records:
             assert not left, f"E: {written} would be written again, {left} is in the log"
 
@@ -315,6 +309,10 @@ class Walk(PhysicalLog):
         self.has[store] -= {self.upload_of(each) for each in self.log.slices(at)} - needed
 
     # ---- the end --------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        self.heal()
+        self.drain()
 
     def heal(self) -> None:
         """Every loss is reported, and every store is back with its agent (G)."""
@@ -429,28 +427,11 @@ class Walk(PhysicalLog):
             self.fork = fork, contents(fork)
 
 
-def walked(seed: int) -> Walk:
-    walk = Walk(seed)
-    for step in range(STEPS):
-        try:
-            walk.step()
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}, step {step}: {error}") from error
-    try:
-        walk.heal()
-        walk.drain()
-    except AssertionError as error:
-        raise AssertionError(f"seed {seed}, at the end: {error}") from error
-    return walk
-
-
 MET = """write commit_late fetch report_late again drop elect move register damage notice swap retain clean leave lost
     STALE_BROKER_EPOCH NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER FENCED_LEADER_EPOCH NO_REPLICA_ONLINE
     INVALID_UPDATE_VERSION CONFLICT OUT_OF_ORDER_SEQUENCE_NUMBER"""
 
 
 def test_no_walk_finds_a_store_without_what_it_is_said_to_hold() -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        seen.update(walked(seed).seen)
+    seen = counts_of(map(Walk, range(SEEDS)))
     assert [each for each in MET.split() if not seen[each]] == []

@@ -40,6 +40,7 @@ from sparklog.storage.memory import MemoryStore
 from tests.core.decided_log import span
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.state_contents import contents
+from tests.kit.kernel import weighted
 
 STEPS = 150
 SEEDS = 24
@@ -104,7 +105,7 @@ class Walk:
             (0.5, self.retain),
             (0.2, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
         ]
-        return self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])[0]
+        return weighted(self.dice, actions)
 
     def write(self) -> None:
         at = self.dice.randrange(2)

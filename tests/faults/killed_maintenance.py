@@ -18,9 +18,9 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
+from tests.kit.hand_clock import HandClock
 from tests.kit.silent_console import SILENT
 from tests.maintenance.keyed_log import DictShuffle
-from tests.maintenance.maintained_log import StandingClock
 
 
 def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
@@ -31,7 +31,7 @@ def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
     """
     common: dict[str, Any] = {
         "now_ms": now_ms,
-        "clock": StandingClock(clock_ms),
+        "clock": HandClock(clock_ms),
         "console": SILENT,
     }
     with patch.object(job_frame, "COMMITS_AT_ONCE", 1):

@@ -28,11 +28,12 @@ import pyarrow as pa
 import sparklog
 from sparklog.core.errors import SparklogError, StoreFull
 from sparklog.log.cluster_stores import Stores
-from tests.client.interfered_stores import Interfered, StoreCalls
+from tests.client.interfered_stores import StoreCalls
+from tests.kit import faulty_store
 
 TOPIC = "ledger"
 PARTITIONS = 2
-WRITES = ("put", "publish", "upload")
+WRITES = (*faulty_store.WRITES, "upload")
 
 
 class Orders:
@@ -78,7 +79,7 @@ class Orders:
 def main(url: str, number: int) -> None:
     """Writer 0 writes to partition 0, any other to both in one commit."""
     orders = Orders()
-    _interfere(orders)
+    Stores.get = StoreCalls({store: partial(orders.spoil, store) for store in "abcd"}).between(Stores.get)  # type: ignore[method-assign, assignment]
     partitions = [0] if number == 0 else list(range(PARTITIONS))
     turn = 0
     with sparklog.connect(url) as cluster:
@@ -100,12 +101,6 @@ def rows_of(values: Mapping[int, list[str]]) -> pa.Table:
 
 def _say(**said: object) -> None:
     print(json.dumps(said), flush=True)
-
-
-def _interfere(orders: Orders) -> None:
-    get = Stores.get
-    calls = StoreCalls({store: partial(orders.spoil, store) for store in "abcd"})
-    Stores.get = lambda stores, store: Interfered(get(stores, store), store, calls)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from sparklog.core.types import StoreId
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
-from tests.client.interfered_stores import Interfered, StoreCalls
+from tests.client.interfered_stores import interfere
 from tests.faults.ledger_writer import WRITES
 from tests.faults.store_folders import StoreFolders
 from tests.mounts import mount, mount_disk, unmount
@@ -201,15 +201,13 @@ class MixedStores:
     def slow_disk(self) -> Iterator[None]:
         """Nothing that is written comes to an end inside the block. (No disk can be made to do that from outside.)"""
         awake = threading.Event()
-        get = Stores.get
 
         def wait(call: str, key: str) -> None:
             if call in WRITES:
                 awake.wait()
 
-        calls = StoreCalls({"c": wait})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Stores, "get", lambda stores, store: Interfered(get(stores, store), store, calls))
+            interfere(patch, c=wait)
             try:
                 yield
             finally:

@@ -17,6 +17,7 @@ from sparklog.core.errors import OutcomeUnknown, TryAgain
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, running_coordinators
+from tests.kit.log import values
 
 
 @pytest.fixture
@@ -37,10 +38,6 @@ def coordinators(url: str) -> Iterator[RunningCoordinators]:
 
 def write(cluster: Cluster, value: str, timeout_ms: int = 60_000) -> None:
     cluster.append("t", pa.table({"value": [value], "partition": pa.array([0], pa.int32())}), timeout_ms=timeout_ms)
-
-
-def values(cluster: Cluster) -> list[str]:
-    return [value.decode() for value in cluster.read("t", partition=0)["value"].to_pylist()]
 
 
 def newest(cluster: Cluster) -> ClusterState:

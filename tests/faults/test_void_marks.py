@@ -28,7 +28,7 @@ from tests.chain.chain_kit import (
     upload_of,
 )
 from tests.faults.crash_places import Place
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 LOG = "meta/log/"
 

@@ -26,8 +26,8 @@ from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.purgatory import Records
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import StoreId
-from tests.faults.faulty_store import FaultyStore
 from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, running_coordinators
+from tests.kit.faulty_store import FaultyStore
 
 NEVER_MS = 600_000
 CLIENTS = 50

@@ -18,7 +18,7 @@ from sparklog.host.clock import sleep_s
 from sparklog.log.records_schema import canonical
 from sparklog.log.write.task_objects import WriterLimits
 from sparklog.storage.local.store import LocalStore
-from sparklog.storage.local.upload import LocalUpload
+from tests.kit.faulty_store import ALWAYS, FaultyStore
 from tests.log.written_log import writer
 
 PARTITIONS = 100
@@ -57,19 +57,11 @@ def batches(load: str) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(columns)
 
 
-class SlowStore(LocalStore):
+def slow_store(directory: str) -> FaultyStore:
     """Takes so long to publish an object that the next one is built meanwhile."""
-
-    def upload(self, key: str) -> LocalUpload:
-        upload = super().upload(key)
-        publish = upload.publish
-
-        def published() -> None:
-            sleep_s(0.5)
-            publish()
-
-        upload.publish = published  # type: ignore[method-assign]
-        return upload
+    store = FaultyStore(LocalStore(directory))
+    store.plan(lambda: sleep_s(0.5), "publish", times=ALWAYS)
+    return store
 
 
 def main(who: str, load: str, directory: str) -> None:
@@ -85,7 +77,7 @@ def main(who: str, load: str, directory: str) -> None:
             os.fsync(file.fileno())
     else:
         slow = load == SLOW_STORE
-        store = SlowStore(directory) if slow else LocalStore(directory)
+        store = slow_store(directory) if slow else LocalStore(directory)
         compression = "none" if slow else "zstd"  # so that what waits for the store is as large as it gets
         with writer(
             store, PARTITIONS, limits=WriterLimits(), max_message_bytes=2 << 20, compression=compression

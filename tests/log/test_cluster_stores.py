@@ -23,16 +23,10 @@ from sparklog.log.read.source_stores import first_answer
 from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.hand_clock import HandClock
 from tests.log.written_log import WrittenLog, empty_store, parts_of, write
 
 ZONES = {StoreId("a"): "north", StoreId("b"): "south", StoreId("c"): "south"}
-
-
-class HandClock:
-    at_ms = 0
-
-    def __call__(self) -> int:
-        return self.at_ms
 
 
 @pytest.fixture
@@ -47,7 +41,7 @@ def clock() -> HandClock:
 
 def stores(clock: HandClock, zone: str = "", zones: dict[StoreId, str] = ZONES) -> Stores:
     urls = {each: f"memory://order-{each}" for each in ZONES}
-    return Stores(StorePlaces("memory://order", urls, zones=zones, zone=zone), StoreFailures(clock))
+    return Stores(StorePlaces("memory://order", urls, zones=zones, zone=zone), StoreFailures(clock.monotonic_ms))
 
 
 def held_by(log: WrittenLog, holders: str) -> SliceToRead:
@@ -126,7 +120,7 @@ def test_a_dead_store_is_remembered_by_all_readers_of_a_process_until_it_may_be_
 
 def test_a_store_that_cannot_be_opened_is_asked_last_too(log: WrittenLog, clock: HandClock) -> None:
     urls = {StoreId("a"): "nowhere://a", StoreId("b"): "memory://order-b"}
-    asked = Stores(StorePlaces("memory://order", urls), StoreFailures(clock))
+    asked = Stores(StorePlaces("memory://order", urls), StoreFailures(clock.monotonic_ms))
     first_answer(asked, held_by(log, "ab"), "orders", parts_of(log)[0].slice.start, lambda store, key: store)
     assert order(asked, log, "ab") == "ba"
 

@@ -6,7 +6,6 @@ The plans are made by hand: slices of several batches, of which every batch is a
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,6 +28,7 @@ from sparklog.core.types import Holder, LeaderEpoch, NamedObject, ObjectNumber, 
 from sparklog.log.read import ranged_reads
 from sparklog.log.read.scan import Replan, scan
 from sparklog.storage.memory import MemoryStore
+from tests.kit.faulty_store import FaultyStore
 from tests.log.written_log import WrittenLog, empty_store, part_of, parts_of, stores_of, write
 
 RECORDS = 120
@@ -47,19 +47,11 @@ def log(monkeypatch: pytest.MonkeyPatch) -> WrittenLog:
     return made
 
 
-class FailsAtRead(MemoryStore):
+def fails_at_read(log: WrittenLog, at: int, error: type[SparklogError]) -> FaultyStore:
     """The store of the log, of which the ranged read number `at` fails."""
-
-    def __init__(self, log: WrittenLog, at: int, error: type[SparklogError]) -> None:
-        super().__init__(log.store.url)
-        self.reads_left = at
-        self.error = error
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        self.reads_left -= 1
-        if self.reads_left == 0:
-            raise self.error(f"wanted {key}, found it not here")
-        return super().get_ranges(key, ranges)
+    store = FaultyStore(log.store)
+    store.plan(error("wanted it, found it not here"), "get_ranges", skip=at - 1)
+    return store
 
 
 def plan_of(log: WrittenLog, start: int = 0, *, holders: str = "a", first_number: int = 0) -> RangeToRead:
@@ -101,7 +93,7 @@ def test_the_next_holder_goes_on_where_the_first_one_failed(
     log: WrittenLog, error: type[SparklogError], at: int
 ) -> None:
     stores = stores_of(log, b=log.store)
-    stores._open[StoreId("a")] = FailsAtRead(log, at, error)
+    stores._open[StoreId("a")] = fails_at_read(log, at, error)
     assert rows(plan_of(log, holders="ab"), stores, never) == list(range(RECORDS))
 
 
@@ -124,7 +116,7 @@ def test_what_was_fetched_ahead_from_one_holder_is_not_taken_for_anothers(log: W
 
 def test_an_error_of_the_last_holder_says_where_the_reader_was(log: WrittenLog) -> None:
     stores = stores_of(log)
-    stores._open[StoreId("a")] = FailsAtRead(log, 2, StoreUnavailable)
+    stores._open[StoreId("a")] = fails_at_read(log, 2, StoreUnavailable)
     reading = scan(plan_of(log), stores, COLUMNS, never)
     at = next(reading).num_rows
     with pytest.raises(StoreUnavailable, match=f"orders-0 from offset {at} on: wanted"):
@@ -140,7 +132,7 @@ def test_a_plan_that_replaces_a_lost_object_goes_on_where_the_reader_was(
     log: WrittenLog, error: type[SparklogError], at: int
 ) -> None:
     stores = stores_of(log)
-    stores._open[StoreId("a")] = FailsAtRead(log, at, error)
+    stores._open[StoreId("a")] = fails_at_read(log, at, error)
     asked: list[int] = []
 
     def rewritten(plan: RangeToRead, at: Offset) -> RangeToRead:
@@ -158,7 +150,7 @@ def risen_to(log: WrittenLog, start: int) -> Replan:
 def test_records_that_retention_took_are_an_error_and_left_out_only_if_asked(log: WrittenLog) -> None:
     def scanned(**more: bool) -> list[int]:
         stores = stores_of(log)
-        stores._open[StoreId("a")] = FailsAtRead(log, 2, KeyNotFound)
+        stores._open[StoreId("a")] = fails_at_read(log, 2, KeyNotFound)
         return rows(plan_of(log), stores, risen_to(log, log_start), **more)
 
     log_start = log.slices[1].start + 2  # inside a slice
@@ -177,7 +169,7 @@ def test_a_topic_that_was_deleted_is_an_error_and_an_end_only_if_asked(log: Writ
 
     def scanned(**more: bool) -> list[int]:
         stores = stores_of(log)
-        stores._open[StoreId("a")] = FailsAtRead(log, 2, KeyNotFound)
+        stores._open[StoreId("a")] = fails_at_read(log, 2, KeyNotFound)
         return rows(plan_of(log), stores, deleted, **more)
 
     with pytest.raises(DataLoss, match=r"orders-0 from offset \d+ on: the topic was deleted"):
@@ -198,7 +190,7 @@ def test_what_the_chain_still_names_is_lost_or_damaged_and_not_read_for_ever(
         return plan_of(log, at)
 
     stores = stores_of(log)
-    stores._open[StoreId("a")] = FailsAtRead(log, 2, error)
+    stores._open[StoreId("a")] = fails_at_read(log, 2, error)
     with pytest.raises(raised) as caught:
         rows(plan_of(log), stores, same)
     assert type(caught.value) is raised

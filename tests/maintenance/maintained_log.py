@@ -22,26 +22,10 @@ from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.task_runner import TaskRunner
 from sparklog.storage.keys import APPENDS, TOPICS, data_key, index_key
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.hand_clock import HandClock
 from tests.kit.silent_console import LateConsole
 
 DAY_MS = 86_400_000
-START_MS = 1_700_000_000_000
-
-
-@dataclass
-class StandingClock:
-    """A clock that a test moves. Pauses cost nothing."""
-
-    at_ms: int = START_MS
-
-    def now_ms(self) -> int:
-        return self.at_ms
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        self.at_ms += int(duration_ms)
 
 
 @dataclass
@@ -49,7 +33,7 @@ class MaintainedLog:
     """Topics of one cluster. `model[topic, partition]` are the values at offsets 0, 1, …"""
 
     cluster: Cluster
-    clock: StandingClock = field(default_factory=StandingClock)
+    clock: HandClock = field(default_factory=HandClock)
     model: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
     said: LateConsole = field(default_factory=lambda: LateConsole(width=140))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,9 @@ from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import WorkOutcome
-from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
+from tests.kit.hand_clock import START_MS
+from tests.kit.kernel import RandomSteps, played
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 SEEDS, STEPS = 4, 30
 
@@ -107,12 +108,14 @@ def test_a_topic_that_becomes_compacted_while_retention_runs_keeps_its_records(
 # ---- random histories ---------------------------------------------------------------------------------
 
 
-class History:
+class History(RandomSteps):
     """A log in which anything may come next. `plans` are scans that somebody has planned and not read yet."""
 
+    length = STEPS
+
     def __init__(self, log: MaintainedLog, seed: int) -> None:
+        super().__init__(seed)
         self.log = log
-        self.dice = random.Random(seed)
         self.plans: list[RangeToRead] = []
         self.starts = {0: 0, 1: 0}  # log starts as the model has them: at least here
         self.inside = 0  # how often a log start came to lie inside a slice
@@ -129,8 +132,7 @@ class History:
             (1, lambda: self.log.vacuum(now_ms=self.log.clock.at_ms + 8 * DAY_MS)),
             (2, lambda: self.plans.append(self.log.planned("t", self.dice.randrange(2)))),
         ]
-        ((_, action),) = self.dice.choices(actions, [weight for weight, _ in actions])
-        action()
+        self.act(actions)
         self.log.clock.at_ms += self.dice.choice((1, 1, DAY_MS))
         self.log.check()
         for partition, start in self.starts.items():
@@ -181,12 +183,5 @@ def test_any_history_with_deleted_records_equals_the_model() -> None:
     inside = 0
     for seed in range(SEEDS):
         with contextmanager(maintained)(f"memory://{uuid.uuid4().hex}") as log:
-            history = History(log, seed)
-            for step in range(STEPS):
-                try:
-                    history.step()
-                except AssertionError as error:
-                    raise AssertionError(f"seed {seed}, step {step}: {error}") from error
-            history.end()
-            inside += history.inside
+            inside += played(History(log, seed)).inside
     assert inside >= SEEDS, "log starts come to lie inside a slice"

@@ -17,8 +17,10 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-from tests.client.replicated_cluster import P0, TOPIC, copy_all, in_memory, objects, report, store, write
-from tests.maintenance.maintained_log import DAY_MS, StandingClock
+from tests.client.replicated_cluster import P0, TOPIC, copy_all, objects, report, store, write
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
+from tests.maintenance.maintained_log import DAY_MS
 
 
 @pytest.fixture
@@ -45,14 +47,14 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 @pytest.fixture
-def clock() -> StandingClock:
-    return StandingClock()
+def clock() -> HandClock:
+    return HandClock()
 
 
 @pytest.fixture
-def cluster(clock: StandingClock) -> Iterator[Cluster]:
+def cluster(clock: HandClock) -> Iterator[Cluster]:
     """Topic "t" with a partition on a and b, of the stores a, b and c; offsets [0, 2) on both, each in an object."""
-    with in_memory() as connected:
+    with new_cluster("abc") as connected:
         connected.connection.committer.clock = clock
         connected.create_topic("t", assignment=["ab"], config={"file.delete.delay.ms": 0})
         for value in "01":
@@ -64,7 +66,7 @@ def forget(cluster: Cluster, below: int) -> None:
     cluster.submit(MoveLogStart(TOPIC, P0, Offset(below)))
 
 
-def retained(cluster: Cluster, clock: StandingClock) -> JobReport:
+def retained(cluster: Cluster, clock: HandClock) -> JobReport:
     found = run_retention(cluster.connection.url, clock=clock)
     cluster.connection.follower.catch_up()
     return found
@@ -76,7 +78,7 @@ def stored(cluster: Cluster) -> list[int]:
 
 
 def test_a_fenced_store_stops_no_deletion_and_vacuum_takes_what_it_has_when_it_is_back(
-    cluster: Cluster, clock: StandingClock, silent: set[str]
+    cluster: Cluster, clock: HandClock, silent: set[str]
 ) -> None:
     cluster.fence_store("a")
     silent.add(f"{cluster.connection.url}-a")
@@ -96,7 +98,7 @@ def test_a_fenced_store_stops_no_deletion_and_vacuum_takes_what_it_has_when_it_i
 
 
 def test_a_dead_store_that_is_not_fenced_keeps_what_it_may_have_named(
-    cluster: Cluster, clock: StandingClock, silent: set[str]
+    cluster: Cluster, clock: HandClock, silent: set[str]
 ) -> None:
     silent.add(f"{cluster.connection.url}-a")
     forget(cluster, 1)
@@ -109,7 +111,7 @@ def test_a_dead_store_that_is_not_fenced_keeps_what_it_may_have_named(
     assert stored(cluster) == [2, 2, 0]
 
 
-def test_a_removed_store_stops_no_deletion(cluster: Cluster, clock: StandingClock) -> None:
+def test_a_removed_store_stops_no_deletion(cluster: Cluster, clock: HandClock) -> None:
     cluster.move_replicas("t", ["c", "b"])
     copy_all(cluster, "b", "c")
     report(cluster, "c")
@@ -123,7 +125,7 @@ def test_a_removed_store_stops_no_deletion(cluster: Cluster, clock: StandingCloc
     assert stored(cluster) == [4, 2, 2]
 
 
-def test_what_a_replica_left_on_a_store_goes_with_the_object(cluster: Cluster, clock: StandingClock) -> None:
+def test_what_a_replica_left_on_a_store_goes_with_the_object(cluster: Cluster, clock: HandClock) -> None:
     """Live objects keep the copies that a moved replica left behind; they go when the log forgets the object."""
     cluster.move_replicas("t", ["c", "b"])
     copy_all(cluster, "b", "c")
@@ -138,7 +140,7 @@ def test_what_a_replica_left_on_a_store_goes_with_the_object(cluster: Cluster, c
 
 
 def test_a_store_that_can_not_be_listed_is_a_failure_of_vacuum_and_the_others_are_searched(
-    cluster: Cluster, clock: StandingClock, silent: set[str]
+    cluster: Cluster, clock: HandClock, silent: set[str]
 ) -> None:
     keys = objects(cluster, "a")
     forget(cluster, 2)

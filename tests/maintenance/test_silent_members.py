@@ -11,8 +11,9 @@ from sparklog.chain.floor import RECENT_ENTRIES
 from sparklog.client.groups.member import GroupMember
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
+from tests.kit.hand_clock import HandClock
 from tests.kit.silent_console import SILENT
-from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, StandingClock, maintained
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 SESSION_MS = 45_000
 
@@ -89,7 +90,7 @@ def test_a_delay_shorter_than_a_session_evicts_nobody() -> None:
 
 def test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work(log: MaintainedLog) -> None:
     """Also if its jobs run again and again between two signs of life."""
-    member, wrong = join(log), StandingClock(log.clock.at_ms)
+    member, wrong = join(log), HandClock(log.clock.at_ms)
     for _ in range(4):
         at_work(log, member)
         wrong.at_ms = log.clock.at_ms + 20 * DAY_MS

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import LOG
+from tests.kit.kernel import own_dice
 from tests.sim import coordinator_faults, losses
 from tests.sim.coordinator_faults import OF_AN_ASK, OF_COORDINATORS
 from tests.sim.stores import META, Call, SimStore
@@ -61,7 +62,7 @@ class Incident:
 def planned(seed: int, span_ms: int, mean_gap_ms: int, *, is_led: bool) -> list[Incident]:
     """The incidents of a world, by time."""
     weights = LED_WEIGHTS if is_led else WEIGHTS
-    dice = random.Random(f"{seed}/incidents")
+    dice = own_dice(seed, "incidents")
     incidents: list[Incident] = []
     at_ms = 0
     while (at_ms := at_ms + int(dice.expovariate(1 / mean_gap_ms))) < span_ms:
@@ -80,7 +81,8 @@ class Faults:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.counts: Counter[str] = Counter()
+        self.counts = world.counts
+        self.counts.update(dict.fromkeys(KINDS, 0))  # so that a report shows what was not met
         self.is_calm = False  # nothing goes wrong any more
         self.copies: dict[StoreId, losses.Copy] = {}  # old copies of stores, to be rolled back to
         self._armed: list[tuple[str, Process, bool]] = []  # one call of this process is to go wrong; True: a put
@@ -160,7 +162,7 @@ class Faults:
         """Begin an incident."""
         if self.is_calm:
             return
-        dice = random.Random(f"{self.world.seed}/incident/{incident.number}")
+        dice = own_dice(self.world.seed, f"incident/{incident.number}")
         kind = incident.kind
         self.world.note("!", kind, incident.number)
         process = dice.choice(self.world.processes)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tests.guards.guard import Guard
 from tests.guards.guards import GUARDS
-from tests.sim.shrink import Finding, finding
 
 ROOT = Path(__file__).parents[2]
 BY_NAME = {guard.name: guard for guard in GUARDS}
@@ -52,16 +51,3 @@ def _functions(module: types.ModuleType) -> Iterator[tuple[str, types.FunctionTy
             inner = getattr(inner, "__wrapped__", inner)
             if isinstance(inner, types.FunctionType) and inner.__module__ == module.__name__:
                 yield inner.__qualname__, inner
-
-
-def seed_for(guard: Guard, seeds: range, enough: int = 9_000) -> Finding | None:
-    """The finding with the fewest steps among these seeds; the first one within `enough` steps ends the search."""
-    best: Finding | None = None
-    with missing(guard):
-        for seed in seeds:
-            found = finding(seed, most_steps=best.steps if best else 1 << 40)
-            if found is not None and (best is None or found.steps < best.steps):
-                best = found
-            if best is not None and best.steps <= enough:
-                break
-    return best

@@ -83,8 +83,9 @@ from sparklog.storage.keys import (
     parse_snapshot_key,
     void_key,
 )
+from tests.kit.dict_store import DictStore
 from tests.sim.process import URL
-from tests.sim.stores import META, RawView
+from tests.sim.stores import META
 from tests.sim.uploads import key_of
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class Observer:
         for holder in named.holders:
             store = self.world.stores[holder.store]
             if store.holds(data_key(named, topic)):
-                found = values_of(RawView(store), topic, NamedObject(each.object_number, named), each)
+                found = values_of(store, topic, NamedObject(each.object_number, named), each)
                 wanted = self.history.wanted(key, each.start, each.end)
                 dropped = {offset for offset in wanted if offset not in found}
                 assert found == {offset: wanted[offset] for offset in wanted if offset in found}, (
@@ -366,7 +367,7 @@ def mark_of(state: ClusterState) -> object:
     return hash((state.floor, state.next_producer_id, state.coordinator, str(partitions)))
 
 
-def values_of(store: RawView, topic: str, named: NamedObject, each: Slice) -> dict[int, bytes]:
+def values_of(store: DictStore, topic: str, named: NamedObject, each: Slice) -> dict[int, bytes]:
     """The records of a slice as they are on a store."""
     offsets = OffsetRange(each.start, each.end)
     batches = read_slice(store, data_key(named.object, topic), named, each, offsets, topic, ("offset", "value"))

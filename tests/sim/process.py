@@ -13,7 +13,6 @@ A task is a generator. It yields what it waits for, and gets the answer back; an
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from sparklog.core.replication.lost_records import version_lost
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId
 from tests.chain.driven import Driven
+from tests.kit.kernel import own_dice
 from tests.sim.exchanges import Ask, Exchange, ask
 from tests.sim.network import send
 from tests.sim.stores import META, Call, OpenStores, View
@@ -69,7 +69,7 @@ class Process:
     def __init__(self, world: World, name: str, begin: Callable[[Process], list[Steps]]) -> None:
         self.world = world
         self.name = name
-        self.dice = random.Random(f"{world.seed}/{name}")
+        self.dice = own_dice(world.seed, name)
         self.life = 0
         self.is_up = False
         self.is_paused = False

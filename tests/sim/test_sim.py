@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tests.kit.kernel import finding, reported, shrunk, trace_hash_elsewhere
 from tests.sim.coordinator_faults import SECONDARY
 from tests.sim.faults import KINDS
 from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.seen_guards import SEEN
-from tests.sim.shrink import finding, shrunk
 from tests.sim.world import Shape, new_world, prepare
 
 SEEDS = 20  # of a part: `make test` runs the first, a campaign all
 PARTS = 6
 MOST_STEPS = 5_000  # of a stored seed: more only in a campaign
 OFTEN = 4  # how often the seeds of a part meet each kind of fault, at least
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +31,9 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     acks = compacted = dropped = marked = 0
     for seed in range(part * SEEDS, (part + 1) * SEEDS):
         world = new_world(seed)
-        try:
+        with reported(world):
             world.run()
-        except Exception as error:
-            found = finding(seed)
-            lines = shrunk(found).lines() if found else ["and not again: the world is not deterministic"]
-            raise AssertionError("\n".join([str(error), *lines])) from error
-        counts += world.faults.counts
+        counts += world.counts
         assert world.acks > 5, f"seed {seed}: only {world.acks} writes were answered"
         acks += world.acks
         compacted += world.compacted
@@ -62,31 +53,14 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
 @pytest.mark.parametrize("seed", [7, 8])
 def test_a_seed_always_gives_the_same_run(seed: int) -> None:
     """Also in another process, where sets of names have another order; with coordinators and without."""
-    first, other = new_world(seed), new_world(9)
-    first.run(6_000)
-    other.run(6_000)
-    again = subprocess.run(
-        [sys.executable, "-c", _AGAIN, str(seed)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "12345"},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    assert first.trace_hash() == again
-    assert first.trace_hash() != other.trace_hash()
+    assert trace_hash(seed) == trace_hash_elsewhere("tests.sim.test_sim", seed)
+    assert trace_hash(seed) != trace_hash(9)
 
 
-_AGAIN = """
-import sys
-import pytest
-from tests.sim.world import new_world, prepare
-with pytest.MonkeyPatch.context() as patch:
-    prepare(patch)
-    world = new_world(int(sys.argv[1]))
-    world.run(6_000)
-    print(world.trace_hash())
-"""
+def trace_hash(seed: int) -> str:
+    world = new_world(seed, most_steps=6_000)
+    world.run()
+    return world.trace_hash()
 
 
 def test_two_in_five_worlds_have_coordinators() -> None:
@@ -114,14 +88,14 @@ def test_worlds_are_of_all_shapes() -> None:
 def test_a_stored_seed_finds_that_a_guard_is_missing(name: str) -> None:
     seen = SEEN[name]
     with missing(BY_NAME[name]):
-        found = finding(seen.seed, most_steps=seen.steps)
+        found = finding(new_world(seen.seed, most_steps=seen.steps))
     assert found is not None, f"seed {seen.seed} does not miss {name} within {seen.steps} steps"
 
 
 def test_with_all_guards_the_same_worlds_keep_their_promises() -> None:
     """At least as far: the seeds of the first test run to the end."""
     others = {seen.seed for seen in SEEN.values() if seen.seed >= SEEDS}
-    assert not [seed for seed in sorted(others) if finding(seed, most_steps=20_000)]
+    assert not [seed for seed in sorted(others) if finding(new_world(seed, most_steps=20_000))]
 
 
 def test_enough_guards_are_seen() -> None:
@@ -131,10 +105,10 @@ def test_enough_guards_are_seen() -> None:
 def test_a_finding_is_shrunk_to_what_it_needs() -> None:
     seen = SEEN["replica-append-contiguous"]
     with missing(BY_NAME["replica-append-contiguous"]):
-        found = finding(seen.seed, most_steps=seen.steps)
+        found = finding(new_world(seen.seed, most_steps=seen.steps))
         assert found is not None
         small = shrunk(found, tries=12)
-    assert len(small.without) > 0
+    assert len(small.run.without) > 0
     assert small.check == found.check
     lines = list(small.lines())
     assert lines[0].startswith(f"seed {seen.seed} without [")

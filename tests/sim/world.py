@@ -6,11 +6,10 @@ The code under test is real: core, the chain's machines, data objects. Time, ids
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -26,6 +25,8 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
+from tests.kit.hand_clock import START_MS
+from tests.kit.kernel import SHOWN, Simulation, bunches, own_dice
 from tests.sim import agents, compaction, coordinators, operator, readers, upkeep, writers
 from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
@@ -46,7 +47,8 @@ COMPACTED = (2, 7)  # its topic is compacted, and records are deleted by offset,
 SPAN_MS = 12_000  # how long faults go on
 ANSWERED = 6  # writes that must be answered once there are no more faults
 DRAIN_MS = 200_000  # how long a world may take to come to rest
-START_MS = 1_700_000_000_000
+DROPPED_AT_ONCE = 16  # incidents, when a history is shrunk
+TOLD = ("is told", "refused", "misses", "read failed")  # lines of a history
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,20 @@ class Shape:
         return Shape(dice.choice((1, 2, 3)), min_isr, unclean, may_lose=min_isr == 2 and not unclean)
 
 
-class World:
+class World(Simulation):
     """One cluster and one schedule. `without`: numbers of incidents and names of processes that are left out."""
 
-    def __init__(self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200) -> None:
-        self.seed = seed
+    def __init__(
+        self, seed: int, *, without: Collection[object] = (), mean_gap_ms: int = 200, most_steps: int = 1 << 40
+    ) -> None:
+        super().__init__(seed, without=without)
+        self.most_steps = most_steps
         self.is_led = seed % 10 in LED
         self.is_compacted = seed % 10 in COMPACTED
-        self.dice = random.Random(f"{seed}/world")
+        self.dice = own_dice(seed, "world")
         self.shape = Shape.of(self.dice)
         self.now_ms = START_MS
-        self.steps = 0
         self.is_ending = False
-        self.trace: list[tuple[object, ...]] = []
         self.refusals: Counter[str] = Counter()
         self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
@@ -130,19 +133,33 @@ class World:
         """Add to the trace."""
         self.trace.append((self.now_ms - START_MS, *what))
 
-    def trace_hash(self) -> str:
-        """One number for all that happened."""
-        return hashlib.sha256(repr(self.trace).encode()).hexdigest()
-
     # ---- a run ----------------------------------------------------------------------------------
 
-    def run(self, most_steps: int = 1 << 40) -> None:
+    def run(self) -> None:
         """Let things happen for the span, then let everybody finish without faults. Raises AssertionError."""
         while self.now_ms < START_MS + SPAN_MS:
             self.step()
-            if self.steps >= most_steps:
+            if self.steps >= self.most_steps:
                 return
         self._drain()
+
+    def once_more(self, without: Collection[object]) -> World:
+        return new_world(self.seed, without=without, most_steps=self.steps * 2)
+
+    def parts(self) -> Iterator[Collection[object]]:
+        """Incidents in bunches, then one by one, then processes."""
+        happened = sorted({line[3] for line in self.trace if line[1] == "!" and len(line) > 3}, key=str)
+        yield from bunches([number for number in happened if isinstance(number, int)], DROPPED_AT_ONCE, 4)
+        yield from ([each.name] for each in self.processes if not each.name.startswith("agent"))
+
+    def shown(self) -> str:
+        return f"{self.shape}, {self.steps} steps"
+
+    def story(self) -> Iterator[str]:
+        """What went wrong, what was committed, who was told what."""
+        told = [line for line in self.trace if line[1] in ("!", "=") or line[2] in TOLD]
+        for at_ms, *what in told[-SHOWN:]:
+            yield f"{at_ms:>8} " + " ".join(str(word)[:200] for word in what)
 
     def _drain(self) -> None:
         """Check 14."""
@@ -241,7 +258,7 @@ class World:
 
     def _spawn_coordinators(self, without: Collection[object]) -> None:
         """Two or three, whose clocks run at different speeds. Some start late: until then everybody commits."""
-        dice = random.Random(f"{self.seed}/coordinators")
+        dice = own_dice(self.seed, "coordinators")
         first_ms = dice.choice((0, 0, 3_000))
         for number in range(1, dice.choice((2, 3)) + 1):
             starts_ms = dice.choice((first_ms, first_ms, first_ms + 4_000))

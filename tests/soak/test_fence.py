@@ -15,6 +15,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.coordination import Coordinator
+from tests.kit.log import values
 from tests.soak.checker import History, complaints
 from tests.soak.journal import lines_of
 from tests.soak.processes import Processes
@@ -63,10 +64,7 @@ def test_a_paused_leader_acknowledges_nothing_when_it_wakes(tmp_path: Path, is_f
         history = History(
             {f"plain-{at}": list(lines_of(processes.journal(f"plain-{at}"))) for at in range(WRITERS)}, {}
         )
-        log = {
-            at: [value.decode() for value in cluster.read(TOPIC, partition=at)["value"].to_pylist()]
-            for at in range(PARTITIONS)
-        }
+        log = {at: values(cluster, at, TOPIC) for at in range(PARTITIONS)}
     wrong = complaints(history, {"local": log})
     if is_fenced:
         assert wrong == []

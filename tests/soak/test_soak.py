@@ -24,6 +24,7 @@ import sparklog
 from sparklog.client import bootstrap
 from sparklog.core.types import PartitionIndex, StoreId, TopicPartition
 from tests.faults.mixed_stores import MixedStores
+from tests.kit.log import values
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_servers import S3Server
@@ -138,10 +139,7 @@ class Soak:
         replicas = {}
         for store in "abc":
             with self.mixed.only(store), sparklog.connect(self.processes.url) as cluster:
-                replicas[store] = {
-                    at: [value.decode() for value in cluster.read(TOPIC, partition=at)["value"].to_pylist()]
-                    for at in range(PARTITIONS)
-                }
+                replicas[store] = {at: values(cluster, at, TOPIC) for at in range(PARTITIONS)}
         return complaints(history, replicas), history
 
     def _names(self, *kinds: str) -> list[str]:

@@ -7,7 +7,6 @@ parser takes was tried with the Jackson that Spark 4.2 brings.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -17,8 +16,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import DateType, LongType, StringType, StructType, TimestampNTZType
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.read_plan import plan_read
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError, UnknownTopicOrPartition
@@ -27,6 +24,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
 from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import check_written
+from tests.kit.log import new_cluster
 from tests.spark.conftest import Read
 
 PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
@@ -35,9 +33,7 @@ PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 @pytest.fixture
 def log() -> Iterator[Cluster]:
     """A cluster in this process, with topic t of three partitions."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("t", partitions=3)
         yield made
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.types import Offset, PartitionIndex, TopicId
+from tests.kit.log import rows
 from tests.spark.conftest import Read
 
 pytestmark = pytest.mark.spark
@@ -27,13 +28,10 @@ LONG_MAX = 2**63 - 1
 
 
 def send(cluster: Cluster, numbers: Sequence[int], partition: int, time_ms: int | None = None) -> None:
-    rows = {
-        "value": pa.array([str(each) for each in numbers]),
-        "partition": pa.array([partition] * len(numbers), pa.int32()),
-    }
+    more = {}
     if time_ms is not None:
-        rows["timestamp"] = pa.array([time_ms * 1000] * len(numbers), pa.timestamp("us", tz="UTC"))
-    cluster.append("t", pa.table(rows))
+        more["timestamp"] = pa.array([time_ms * 1000] * len(numbers), pa.timestamp("us", tz="UTC"))
+    cluster.append("t", rows([f"{each}" for each in numbers], partition, **more))
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from sparklog.core.machine import run
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import new_store
-from tests.faults.faulty_store import Fault, FaultyStore, VirtualClock
+from tests.kit.faulty_store import Fault, FaultyStore
+from tests.kit.hand_clock import HandClock
 
 KEY = entry_key(5)
 
@@ -46,11 +47,11 @@ def claim(
     timeout_ms: int = 1_000,
     *,
     entry: Entry = MINE,
-    clock: VirtualClock | None = None,
+    clock: HandClock | None = None,
     instead: dict[str, object] | None = None,
 ) -> Won | Lost | Voided:
     """Drive a claim to its end. `instead`: replies that reads of a key get in place of what is there."""
-    shell = Follower(store, clock or VirtualClock())
+    shell = Follower(store, clock or HandClock())
     deadline_ms = shell.clock.monotonic_ms() + timeout_ms
     given = instead or {}
 
@@ -226,7 +227,7 @@ def test_a_damaged_entry_in_the_slot_is_an_error_and_nothing_is_decided_from_it(
 
 
 def test_a_claim_ends_with_its_deadline_on_a_clock_that_only_pauses_move(store: FaultyStore) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     began_ms = clock.monotonic_ms()
     store.plan(Fault.UNAVAILABLE, "put_if_absent", KEY, times=1_000)
     with pytest.raises(RequestTimedOut):

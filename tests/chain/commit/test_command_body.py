@@ -31,7 +31,7 @@ from sparklog.core.types import (
 from sparklog.storage.keys import COMMANDS, entry_key
 from tests.chain.chain_kit import Member, append, member, new_chain, upload_of
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 
 LARGE = [0, 1, 1] * (SLICES_INLINE // 3 + 1)  # the partitions of an append that goes by reference
 

@@ -37,7 +37,7 @@ from sparklog.core.errors import (
 from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 LOG = "meta/log/"
 
@@ -405,7 +405,7 @@ def test_an_apply_that_stops_half_way_does_not_leave_half_an_entry_in_the_state(
 
 
 def test_each_entry_says_when_and_by_whom_it_was_written(chain: Member) -> None:
-    chain.clock.at_ms = 1_800_000_000_123.0
+    chain.clock.at_ms = 1_800_000_000_123
     result = chain.append()
     entry = decode_entry(result.n, chain.store.get(f"{LOG}{0:016d}/{result.n:020d}"))
     assert (entry.time_ms, entry.author.name, entry.chain_id) == (1_800_000_000_123, "test", "c" * 32)

@@ -21,7 +21,7 @@ from sparklog.core.records import AppliedCommand, At, CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, PartitionIndex
 from tests.chain.chain_kit import AUTHOR, TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 LOG = "meta/log/"
 

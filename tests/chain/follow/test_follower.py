@@ -16,7 +16,7 @@ from sparklog.core.errors import ChainDamaged, ClusterNotFound, SparklogError, S
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import SMALL_BLOCK, Member, member, new_chain, new_store, small_blocks
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 
 LOG = "meta/log/"
 

@@ -22,7 +22,7 @@ from tests.chain.chain_kit import (
 )
 from tests.chain.commit.test_group_commit import together
 from tests.chain.driven import Driven
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 LOG = "meta/log/"
 

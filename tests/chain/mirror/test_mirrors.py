@@ -43,7 +43,7 @@ from sparklog.storage.keys import (
     parse_snapshot_key,
 )
 from sparklog.storage.memory import MemoryStore
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import ALWAYS, Fault, FaultyStore, Hanging
 
 CHAIN = "c" * 32
 OWNER = Owner(chain_id="d" * 32, previous=CHAIN, cluster="file:///new")
@@ -198,18 +198,13 @@ def test_a_store_that_is_back_gets_what_it_lacks() -> None:
 @contextmanager
 def hanging(store: FaultyStore, prefix: str = "") -> Iterator[threading.Event]:
     """The store's puts do not return inside the block."""
-    goes_on, hangs = threading.Event(), threading.Event()
-
-    def hang() -> None:
-        hangs.set()
-        goes_on.wait()
-
-    store.plan(hang, "put_if_absent", prefix, times=1_000_000)
+    hanging = Hanging()
+    store.plan(hanging, "put_if_absent", prefix, times=ALWAYS)
     try:
-        yield hangs
+        yield hanging.reached
     finally:
         store.planned.clear()
-        goes_on.set()
+        hanging.go_on.set()
 
 
 @pytest.mark.timeout(60)  # it would wait for ever, and most of a guard's time

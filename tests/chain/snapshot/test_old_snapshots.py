@@ -16,8 +16,8 @@ from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, comman
 from sparklog.storage.object_store import ObjectStore, StoredKey
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
 from tests.faults.inline_pool import Inline
+from tests.kit.faulty_store import Fault, FaultyStore
 
 
 def stored(key: str) -> StoredKey:

@@ -27,7 +27,7 @@ from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, entry_key, snaps
 from sparklog.storage.object_store import ObjectStore
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 
 
 @pytest.fixture

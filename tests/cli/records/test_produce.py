@@ -16,23 +16,16 @@ from sparklog.cli.records import produce
 from sparklog.cli.records.produce import line_groups
 from sparklog.core.errors import InvalidInput
 from tests.cli.conftest import Cli
+from tests.kit.hand_clock import HandClock
 
 
 @dataclass
 class Script:
-    """A clock, and an input that gives its chunks at their times; None in `chunks` is a silence of a second."""
+    """An input that gives its chunks at their times; None in `chunks` is a silence of a second."""
 
     chunks: list[bytes | None]
-    at_ms: int = 0
+    clock: HandClock = field(default_factory=lambda: HandClock(0))
     waits: list[float | None] = field(default_factory=list)
-
-    def now_ms(self) -> int:
-        return self.at_ms
-
-    monotonic_ms = now_ms
-
-    def pause(self, duration_ms: float) -> None:
-        raise AssertionError("nothing pauses")
 
     def read(self, wait_ms: float | None) -> bytes | None:
         self.waits.append(wait_ms)
@@ -40,12 +33,12 @@ class Script:
             return b""
         if self.chunks[0] is not None:
             return self.chunks.pop(0)
-        self.at_ms += 1000 if wait_ms is None else int(wait_ms)
+        self.clock.at_ms += 1000 if wait_ms is None else int(wait_ms)
         self.chunks.pop(0)
         return None
 
     def groups(self, most_lines: int = 100, linger_ms: int = 500) -> list[list[bytes]]:
-        return [list(each) for each in line_groups(self.read, most_lines, linger_ms, self)]
+        return [list(each) for each in line_groups(self.read, most_lines, linger_ms, self.clock)]
 
 
 @given(
@@ -82,10 +75,10 @@ def test_a_steady_trickle_does_not_put_a_group_off() -> None:
     read = script.read
 
     def trickle(wait_ms: float | None) -> bytes | None:
-        script.at_ms += 200
-        return b"x\n" if script.at_ms < 1400 else read(wait_ms)
+        script.clock.at_ms += 200
+        return b"x\n" if script.clock.at_ms < 1400 else read(wait_ms)
 
-    groups = list(line_groups(trickle, 100, 500, script))
+    groups = list(line_groups(trickle, 100, 500, script.clock))
     assert [len(each) for each in groups][:2] == [4, 3]
 
 

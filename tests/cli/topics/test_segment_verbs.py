@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sparklog.storage.memory import MemoryStore
 from tests.cli.conftest import Cli
 from tests.cli.replicated import disk
 from tests.client.compacting import KEPT, mixed_log
+from tests.kit.faulty_store import ALWAYS, FaultyStore
 from tests.log.written_log import put_in_front
 
 
@@ -139,14 +140,9 @@ def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> 
 def test_dump_reads_the_next_holder_where_the_first_one_fails_and_says_which_it_read(
     orders: Cli, monkeypatch: pytest.MonkeyPatch, error: type[SparklogError]
 ) -> None:
-    class Failing(MemoryStore):
-        def get(self, key: str) -> memoryview:
-            raise error("not here")
-
-        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-            raise error("not here")
-
-    put_in_front(monkeypatch, Failing("memory://failing"))
+    failing = FaultyStore(MemoryStore("memory://failing"))
+    failing.plan(error("not here"), times=ALWAYS)
+    put_in_front(monkeypatch, failing)
     found = orders.json("segment", "dump", "orders", "-n", "3")
     assert [(each["start"], each["checksum"], each["store"]) for each in found] == [
         (each, "ok", "local") for each in range(3)

@@ -42,11 +42,12 @@ from tests.client.replicated_cluster import (
     replicas,
     store,
     uploaded,
-    values,
     write,
 )
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore, VirtualClock
+from tests.kit.faulty_store import Fault, FaultyStore
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import values
 
 
 def elect(cluster: Cluster, leader: str) -> None:
@@ -71,7 +72,7 @@ def test_a_refusal_that_may_pass_is_waited_out_for_as_long_as_its_author_wants(c
     for store_id in (A, B, C):
         cluster.submit(FenceStore(store_id))
     for refusals_ms, least_ms, most_ms in ((None, 10_000, 60_000), (1_000, 1, 1_000), (0, 0, 0)):
-        clock = cluster.connection.committer.clock = VirtualClock()
+        clock = cluster.connection.committer.clock = HandClock()
         begun_ms = clock.monotonic_ms()
         with pytest.raises((FencedLeaderEpoch, StaleBrokerEpoch), match="tried"):
             commit(cluster, plan, written, refusals_ms=refusals_ms)

@@ -25,7 +25,7 @@ from sparklog.core.errors import (
 from sparklog.core.types import EntryNumber
 from sparklog.wire.messages import ClusterReply
 from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 ROW = pa.table({"value": ["x"]})
 
@@ -186,7 +186,7 @@ def test_a_command_that_waits_says_why_once_for_all_threads(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     monkeypatch.setattr(cluster.connection.committer, "clock", clock)
     coordinator.script += ["busy"] * 150  # with pauses of up to 0.4 s
 

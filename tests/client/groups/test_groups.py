@@ -29,17 +29,17 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.wire.messages import MEMBER_HEARTBEAT
 from tests.client.orders import RECORDS, cluster
 from tests.coordinator.served_coordinator import served_coordinator
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 __all__ = ["cluster"]
 
 PLACE = ("orders", 0)
 
 
-def member(cluster: Cluster, member_id: str, clock: VirtualClock | None = None) -> GroupMember:
+def member(cluster: Cluster, member_id: str, clock: HandClock | None = None) -> GroupMember:
     """A member in a process of its own."""
     connection = sparklog.connect(cluster.connection.url).connection
-    return GroupMember(connection, "billing", ["orders"], member_id=member_id, clock=clock or VirtualClock())
+    return GroupMember(connection, "billing", ["orders"], member_id=member_id, clock=clock or HandClock())
 
 
 def test_what_is_committed_is_there_in_every_process_and_after_a_restart(cluster: Cluster) -> None:  # M: I-07
@@ -120,7 +120,7 @@ def test_members_share_the_partitions_and_a_former_owner_can_not_commit(cluster:
 
 
 def test_a_silent_member_is_evicted_by_another_ones_clock_alone(cluster: Cluster) -> None:  # M: I-07
-    clock = VirtualClock()
+    clock = HandClock()
     with member(cluster, "a", clock) as a:
         b = member(cluster, "b")  # its clock stands still: it is never heard of again
         a.poll()
@@ -138,7 +138,7 @@ def test_a_silent_member_is_evicted_by_another_ones_clock_alone(cluster: Cluster
 
 
 def test_a_member_that_only_polls_stays_one(cluster: Cluster) -> None:
-    clock, other = VirtualClock(), VirtualClock()
+    clock, other = HandClock(), HandClock()
     with member(cluster, "a", clock) as a, member(cluster, "b", other) as b:
         a.poll()
         for _ in range(40):
@@ -219,7 +219,7 @@ def consume(cluster: Cluster, steps: list[Step], done: list[str]) -> None:
     A life that crashes leaves nothing but its membership behind, until the next one sees that it is silent.
     """
     for number, step in enumerate(steps):
-        clock = VirtualClock()
+        clock = HandClock()
         a = member(cluster, f"life-{number}", clock)
         a.poll()
         for _ in range(3):  # until it has outlived the one before it
@@ -280,7 +280,7 @@ def test_members_send_heartbeats_to_the_coordinator_in_force_and_renew_themselve
     with served_coordinator(str(tmp_path)) as coordinator:
         cluster = sparklog.connect(str(tmp_path))
         cluster.create_topic("orders", partitions=2)
-        clocks = VirtualClock(), VirtualClock()
+        clocks = HandClock(), HandClock()
         a, b = (member(cluster, name, clock) for name, clock in zip("ab", clocks, strict=True))
         assert a.poll()
         n = entries(cluster)
@@ -306,7 +306,7 @@ def test_members_send_heartbeats_to_the_coordinator_in_force_and_renew_themselve
 def test_a_member_that_can_not_reach_the_coordinator_goes_on(tmp_path: Path) -> None:
     """Nobody evicts it meanwhile: whoever coordinates next gives it a session."""
     init_cluster(str(tmp_path))
-    clock = VirtualClock()
+    clock = HandClock()
     with sparklog.connect(str(tmp_path)) as cluster:
         cluster.create_topic("orders", partitions=2)
         a = member(cluster, "a", clock)

@@ -7,20 +7,20 @@
 
 from __future__ import annotations
 
-import random
-import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups.member import GroupMember
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
 from sparklog.core.types import Place
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.kernel import RandomSteps, played
+from tests.kit.log import new_cluster
 
 TOPICS = ("orders", "payments", "returns")
 SESSION_MS, STEPS = 6_000, 120
@@ -38,23 +38,26 @@ class Consumer:
         self.positions = {place: self.member.starts().get(place, 0) for place in self.member.assigned}
 
 
-@dataclass
-class History:
+class History(RandomSteps):
     """One seed, one history. All processes share a clock; one that does nothing is one that stalls."""
 
-    dice: random.Random
-    cluster: Cluster
-    clock: VirtualClock = field(default_factory=VirtualClock)
-    consumers: list[Consumer] = field(default_factory=list)
-    readers: dict[tuple[int, Place], set[str]] = field(default_factory=dict)
-    read: dict[Place, set[int]] = field(default_factory=dict)
-    committed: dict[Place, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    born: int = 0
+    length = STEPS
+
+    def __init__(self, seed: int, cluster: Cluster) -> None:
+        super().__init__(seed)
+        self.cluster = cluster
+        self.clock = HandClock()
+        self.consumers: list[Consumer] = []
+        self.readers: dict[tuple[int, Place], set[str]] = {}
+        self.read: dict[Place, set[int]] = {}
+        self.committed: dict[Place, int] = {}
+        self.born = 0
+        self.join()
 
     def step(self) -> None:
         kind = self.dice.choice(["append", "join", "leave", "crash", *["work"] * 8, *["poll"] * 4, "time"])
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.counts[kind] += 1
+        self.trace.append(kind)
         if kind == "append":
             self.append()
         elif kind == "time":
@@ -116,7 +119,7 @@ class History:
             try:
                 consumer.member.commit({place: end})
             except (IllegalGeneration, UnknownMemberId):
-                self.counts["fenced"] = self.counts.get("fenced", 0) + 1
+                self.counts["fenced"] += 1
                 self.poll(consumer)
 
     def check(self) -> None:
@@ -127,7 +130,7 @@ class History:
             assert set(range(row.offset)) <= self.read.get(place, set()), f"{place}: committed, but unread"
             self.committed[place] = row.offset
 
-    def settle(self) -> None:
+    def end(self) -> None:
         """Those who are left, and one who wants everything, outlive the others and read to the end."""
         self.born = 0
         self.join()
@@ -151,25 +154,15 @@ class History:
                 assert self.committed.get(place) == partition.high_watermark
 
 
-def run(seed: int) -> dict[str, int]:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as cluster:
+def run(seed: int) -> Counter[str]:
+    with new_cluster() as cluster:
         for topic in TOPICS:
             cluster.create_topic(topic, partitions=2)
-        history = History(random.Random(seed), cluster)
-        history.join()
-        for _ in range(STEPS):
-            history.step()
-        history.settle()
-    return history.counts
+        return played(History(seed, cluster)).counts
 
 
 def test_histories_of_a_group() -> None:  # M: I-07
-    counts: dict[str, int] = {}
-    for seed in range(4):
-        for name, count in run(seed).items():
-            counts[name] = counts.get(name, 0) + count
+    counts = sum(map(run, range(4)), Counter())
     assert min(counts[name] for name in ("append", "join", "leave", "crash", "work", "poll", "time", "fenced")) > 3
 
 

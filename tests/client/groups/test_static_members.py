@@ -10,12 +10,12 @@ from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.core.errors import FencedInstanceId, InvalidGroupId, InvalidOption
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 __all__ = ["cluster"]
 
 
-def static(cluster: Cluster, instance_id: str, clock: VirtualClock | None = None, **options: object) -> Consumer:
+def static(cluster: Cluster, instance_id: str, clock: HandClock | None = None, **options: object) -> Consumer:
     return consumer(cluster, clock, group_instance_id=instance_id, **options)
 
 
@@ -59,7 +59,7 @@ def test_the_former_life_of_a_member_is_fenced_and_does_not_take_its_place_back(
 
 
 def test_a_member_that_does_not_come_back_loses_its_place_after_its_session(cluster: Cluster) -> None:
-    clock = VirtualClock()
+    clock = HandClock()
     a, b = static(cluster, "a", clock), static(cluster, "b", clock)
     settle(a, b)
     a.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.read_plan import ReadPlan, plan_read
 from sparklog.core.commands import FenceStore, MoveLogStart, NewStore, RegisterStore
@@ -33,14 +30,9 @@ from sparklog.options.typed import parse_read_options
 from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.read.task_to_read import TaskToRead
 from sparklog.spark.schema import records_schema
+from tests.kit.log import new_cluster
 
 HOUR_US = 3_600_000_000
-
-
-def new_cluster() -> Cluster:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    return sparklog.connect(url)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +9,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans import write_rows as task_part
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command
@@ -29,16 +26,15 @@ from sparklog.core.errors import (
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, UploadId
 from tests.client import replicated_cluster
-from tests.client.replicated_cluster import NOW_MS, in_memory
+from tests.client.replicated_cluster import NOW_MS
 from tests.core.decided_log import DecidedLog
+from tests.kit.log import new_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic "t" with two partitions."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("t", partitions=2)
         yield made
 
@@ -202,7 +198,7 @@ def test_slices_are_numbered_one_after_the_other_also_over_the_last_sequence() -
 @pytest.fixture
 def spread() -> Iterator[Cluster]:
     """Topic "t" with five partitions of two replicas each, over five stores."""
-    with in_memory("abcde") as made:
+    with new_cluster("abcde") as made:
         made.create_topic("t", assignment=[["a", "b"], ["b", "a"], ["c", "d"], ["e", "a"], ["d", "c"]])
         yield made
 

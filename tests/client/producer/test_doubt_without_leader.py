@@ -16,7 +16,8 @@ from sparklog.core.errors import InvalidProducerEpoch, OutcomeUnknown
 from sparklog.core.records import CommandResult
 from sparklog.core.types import ProducerId
 from tests.client.producer.test_producer import sent
-from tests.client.replicated_cluster import come_back, in_memory
+from tests.client.replicated_cluster import come_back
+from tests.kit.log import new_cluster
 
 AT_ONCE_S = 10.0  # of a delivery_timeout_ms of half a minute
 
@@ -24,7 +25,7 @@ AT_ONCE_S = 10.0  # of a delivery_timeout_ms of half a minute
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Partition 0 is on store a, partition 1 on store b."""
-    with in_memory("ab") as made:
+    with new_cluster("ab") as made:
         made.create_topic("t", assignment=["a", "b"])
         yield made
 

@@ -15,7 +15,7 @@ from sparklog.core.errors import Landed, OutcomeUnknown, SparklogError
 from sparklog.core.records import CommandResult
 from tests.client.interfered_stores import interfere
 from tests.client.test_cluster import new_cluster
-from tests.faults.faulty_store import FaultyStore, dice_of
+from tests.kit.faulty_store import FaultyStore, dice_of
 
 PARTITIONS, RECORDS, AT_ONCE = 3, 400, 5
 WAIT_S = 60.0
@@ -88,16 +88,16 @@ def history(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise OutcomeUnknown("an upload in doubt")
 
         calls.before[DEFAULT_STORE] = fail
-        lossy = FaultyStore(cluster.connection.follower.store, roll=dice_of(dice, 0.1))
+        lossy = FaultyStore(cluster.connection.follower.store, dice_of(dice, 0.1))
         with cluster.producer(linger_ms=0, batch_size=1_000, buffer_memory=5_000) as producer:
-            cluster.connection.follower.store = lossy  # type: ignore[assignment]
+            cluster.connection.follower.store = lossy
             futures = []
             for n in range(AT_ONCE):  # a flush each
                 futures.append(producer.send("t", f"{n:04d}", key=f"{n}"))
                 commits.await_under_way(n + 1)
             futures += [producer.send("t", f"{n:04d}", key=f"{n}") for n in range(AT_ONCE, RECORDS)]
         outcomes = [future.exception(0) for future in futures]
-        lossy.roll = None
+        lossy.before = None
         assert commits.lost >= 2
         landed: dict[int, list[str]] = {}
         for partition in range(PARTITIONS):

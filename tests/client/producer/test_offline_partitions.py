@@ -17,13 +17,14 @@ from sparklog.client.producer.record_future import RecordFuture
 from sparklog.core.errors import OutcomeUnknown, SparklogError
 from sparklog.core.records import CommandResult
 from tests.client.producer.test_producer import LONG_MS, WAIT_S, entries, sent
-from tests.client.replicated_cluster import come_back, in_memory
+from tests.client.replicated_cluster import come_back
+from tests.kit.log import new_cluster
 
 AT_ONCE_S = 20.0  # of a delivery_timeout_ms of two minutes
 
 
 def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
-    with in_memory("ab") as cluster:
+    with new_cluster("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b"])
         cluster.fence_store("a")
         with cluster.producer(linger_ms=1) as producer:
@@ -39,7 +40,7 @@ def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
 
 
 def test_what_waited_for_a_leader_is_written_together_once_there_is_one() -> None:  # M: P-09
-    with in_memory("ab") as cluster:
+    with new_cluster("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b"])
         cluster.fence_store("a")
         with cluster.producer(linger_ms=0) as producer:
@@ -55,7 +56,7 @@ def test_what_waited_for_a_leader_is_written_together_once_there_is_one() -> Non
 
 
 def test_records_without_a_key_go_where_there_is_a_leader() -> None:
-    with in_memory("ab") as cluster:
+    with new_cluster("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b", "a"])
         cluster.fence_store("a")
         with cluster.producer(linger_ms=LONG_MS // 2) as producer:
@@ -133,7 +134,7 @@ def await_written(futures: list[RecordFuture]) -> None:
 def history(seed: int, acks: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Store a comes and goes, with partitions 0 and 2; commits lose commands and replies."""
     dice = random.Random(seed)
-    with in_memory("ab") as cluster:
+    with new_cluster("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b", "a"])
         store = FlickeringStore(cluster)
         with monkeypatch.context() as patch, cluster.producer(acks=acks, linger_ms=dice.choice((0, 10))) as producer:

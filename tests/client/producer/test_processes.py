@@ -11,6 +11,7 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
+from tests.kit.log import values
 
 PARTITIONS = 3
 RECORDS = 300
@@ -31,14 +32,14 @@ def command(url: str, *arguments: str) -> list[str]:
 
 def there(url: str) -> list[str]:
     """The values of all partitions. Within each, numbers ascend: their process sent them so."""
-    values: list[str] = []
+    found: list[str] = []
     with sparklog.connect(url) as cluster:
         for partition in range(PARTITIONS):
-            of_partition = [each.decode() for each in cluster.read("t", partition=partition)["value"].to_pylist()]
+            of_partition = values(cluster, partition)
             numbers = [int(value) for value in of_partition if value.isdigit()]
             assert numbers == sorted(numbers)
-            values += of_partition
-    return values
+            found += of_partition
+    return found
 
 
 @pytest.mark.parametrize(("what", "code", "records"), [("fails", 1, RECORDS), ("leaves", 0, 2 * RECORDS)])

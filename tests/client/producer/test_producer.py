@@ -33,7 +33,7 @@ from sparklog.core.errors import (
 )
 from tests.client.interfered_stores import StoreCalls, failing, interfere
 from tests.client.test_cluster import new_cluster
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
 
 WAIT_S = 60.0
 LONG_MS = 100_000
@@ -453,7 +453,7 @@ def test_what_a_store_refuses_fails_and_the_next_record_goes_on(
 
 def test_a_delivery_times_out(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time passes in the first upload, so that there is one however busy the machine is."""
-    calls, clock = interfere(monkeypatch), VirtualClock()
+    calls, clock = interfere(monkeypatch), HandClock()
     monkeypatch.setattr(producer_module, "_CLOCK", clock)
 
     def too_slow(call: str, key: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sparklog.client.producer import sending
 from sparklog.core.producing.flush import ATTEMPT_MS
 from sparklog.core.producing.flushes import SHORT_ATTEMPT_MS
-from tests.client.replicated_cluster import in_memory
+from tests.kit.log import new_cluster
 
 
 def test_a_partition_that_loses_its_leader_holds_up_a_commit_for_a_short_time_only(
@@ -24,7 +24,7 @@ def test_a_partition_that_loses_its_leader_holds_up_a_commit_for_a_short_time_on
         return commit(*given, refusals_ms=refusals_ms)
 
     monkeypatch.setattr(sending, "commit_append", watched)
-    with in_memory("a") as cluster:
+    with new_cluster("a") as cluster:
         cluster.create_topic("t", partitions=2)
         with cluster.producer(linger_ms=1) as producer:
             producer.send("t", "x", partition=0).result(60)

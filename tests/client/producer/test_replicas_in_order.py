@@ -7,11 +7,11 @@ import random
 import pytest
 
 from sparklog.client.producer import sending
-from sparklog.core.errors import StoreUnavailable
-from sparklog.core.types import StoreId
-from tests.client.interfered_stores import failing, interfere
+from tests.client.interfered_stores import interfere
 from tests.client.producer.test_lost_replies import AT_ONCE, LossyCommits
-from tests.client.replicated_cluster import come_back, copy_all, in_memory, replication, report, values
+from tests.client.replicated_cluster import come_back, copy_all, replication, report
+from tests.kit.faulty_store import Fault
+from tests.kit.log import new_cluster, values
 
 STORES = "abc"
 RECORDS = 60
@@ -23,7 +23,7 @@ def test_every_replica_has_the_records_in_the_order_in_which_they_were_sent(  # 
     commits = LossyCommits(random.Random(14), sending.commit_append, 0.3)
     monkeypatch.setattr(sending, "commit_append", commits)
     calls = interfere(monkeypatch)
-    with in_memory(STORES) as cluster:
+    with new_cluster(STORES) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=len(STORES))
         with cluster.producer(linger_ms=0, batch_size=1) as producer:
             futures = []
@@ -42,5 +42,5 @@ def test_every_replica_has_the_records_in_the_order_in_which_they_were_sent(  # 
         report(cluster, leader)
         assert replication(cluster).log_ends == (RECORDS,) * len(STORES)
         for only in STORES:
-            calls.before = {StoreId(name): failing(StoreUnavailable("gone")) for name in STORES if name != only}
+            calls.before = {name: lambda call, key: Fault.UNAVAILABLE for name in STORES if name != only}
             assert values(cluster) == [f"{n}" for n in range(RECORDS)], f"on store {only}"

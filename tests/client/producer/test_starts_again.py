@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster, connect
+from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
 from sparklog.core.commands import RaiseFloor
 from sparklog.core.errors import InvalidProducerEpoch, Landed, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
-from tests.client.replicated_cluster import values
+from tests.kit.log import new_cluster, values
 
 WAIT_S = 60.0
 AT_ONCE = 5
@@ -26,9 +24,7 @@ AT_ONCE = 5
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Producers expire as soon as maintenance looks."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url, config={"producer.id.expiration.ms": 1})
-    with connect(url) as made:
+    with new_cluster(config={"producer.id.expiration.ms": 1}) as made:
         made.create_topic("t", partitions=1)
         yield made
 

@@ -16,7 +16,8 @@ from sparklog.client.producer.producer import Producer
 from sparklog.core.commands import Append, LeaveGroup, Submission
 from sparklog.core.errors import Conflict, OutcomeUnknown, UnknownMemberId
 from sparklog.core.records import CommandResult
-from tests.client.orders import cluster, fill
+from tests.client.orders import cluster
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

@@ -30,7 +30,8 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.records import CommandResult
-from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle
+from tests.kit.log import fill
 
 __all__ = ["cluster"]
 

@@ -20,14 +20,16 @@ from sparklog.core.errors import (
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import read_incarnation
 from sparklog.storage.memory import MemoryStore
-from sparklog.storage.object_store import Bytes, ObjectStore
-from tests.client.replicated_cluster import copy_all, in_memory, replicas, report, write
+from sparklog.storage.object_store import ObjectStore
+from tests.client.replicated_cluster import copy_all, replicas, report, write
+from tests.kit.log import new_cluster
+from tests.storage.test_probe import Overwriting
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic "t" on a and b, of the stores a, b and c, with one record."""
-    with in_memory(zones={"a": "z1", "b": "z2"}) as made:
+    with new_cluster("abc", zones={"a": "z1", "b": "z2"}) as made:
         made.create_topic("t", assignment=["ab"])
         write(made, "0")
         yield made
@@ -82,11 +84,6 @@ def test_new_topics_are_spread_over_the_zones(cluster: Cluster) -> None:
 def test_a_store_that_cannot_hold_a_log_is_neither_marked_nor_registered(
     cluster: Cluster, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Overwriting(MemoryStore):
-        def put_if_absent(self, key: str, body: Bytes) -> None:
-            self.delete(key)
-            super().put_if_absent(key, body)
-
     def open_store(_: object, store: StoreId, url: str) -> ObjectStore:
         return Overwriting(url)
 

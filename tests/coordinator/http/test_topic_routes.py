@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -15,8 +14,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from sparklog.chain.follow.follower import Follower
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster, connect
+from sparklog.client.cluster import Cluster
 from sparklog.coordinator.access.gate import Gate
 from sparklog.coordinator.http.topic_routes import planned, query_routes
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
@@ -40,6 +38,7 @@ from sparklog.wire.topic_messages import (
 )
 from tests.coordinator.asgi import Answer, request
 from tests.core.replicated_log import ReplicatedLog
+from tests.kit.log import new_cluster
 
 JSON = {"content-type": "application/json", "accept": "application/json"}
 TIME_MS = 1_700_000_000_000
@@ -48,9 +47,7 @@ TIME_MS = 1_700_000_000_000
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Topic t with two partitions: 0 has three slices of two records, a second apart, 1 is empty."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with connect(url) as cluster:
+    with new_cluster() as cluster:
         cluster.create_topic("t", partitions=2, config={"retention.ms": -1})
         for second in range(3):
             stamps = pa.array([(TIME_MS + second * 1000) * 1000] * 2, pa.timestamp("us", "UTC"))

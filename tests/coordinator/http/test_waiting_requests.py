@@ -27,7 +27,7 @@ from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import WAIT, SubmitRequest, SubmittedCommand, WaitReply, WaitRequest
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain
 from tests.coordinator.asgi import Answer, request
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 T = TypeVar("T")
 LONG_MS = 60_000

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster, connect
+from sparklog.client.cluster import Cluster
 from sparklog.coordinator.leading.checkpointing import Checkpointing
 from sparklog.core.describe.checkpoints import HIGH_WATERMARKS
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.state import ClusterState
 from sparklog.log.checkpoint_files import newest_checkpoint
 from sparklog.log.cluster_stores import Stores
+from tests.kit.log import new_cluster
 
 
 def opened(interval_ms: int) -> Iterator[Cluster]:
     """A cluster with one record in one store."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url, config={"log.flush.offset.checkpoint.interval.ms": interval_ms})
-    with connect(url) as cluster:
+    with new_cluster(config={"log.flush.offset.checkpoint.interval.ms": interval_ms}) as cluster:
         cluster.create_topic("t", partitions=1)
         cluster.append("t", pa.table({"value": ["0"]}))
         yield cluster

@@ -17,7 +17,7 @@ from sparklog.core.coordination import Author
 from sparklog.core.errors import Landed, NotController, OutcomeUnknown, RequestTimedOut, TopicAlreadyExists
 from sparklog.core.records import CommandResult
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
-from tests.faults.faulty_store import Fault
+from tests.kit.faulty_store import Fault
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 import pytest
 
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster, connect
+from sparklog.client.cluster import Cluster
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.leading import scheduling as scheduling_module
 from sparklog.coordinator.leading.scheduling import Scheduling
@@ -22,7 +20,8 @@ from sparklog.maintenance.job_command import JobEnd
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.job_messages import JOBS, JobFigures, JobsReply, JobStanding
 from tests.coordinator.asgi import request
-from tests.faults.faulty_store import VirtualClock
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster
 
 REPORT = {
     "done": {"objects": 1, "records": 2, "bytes": 3},
@@ -35,9 +34,7 @@ Said = list[tuple[str, str]]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url, config={"log.retention.check.interval.ms": CHECK_MS, "vacuum.interval.ms": HOUR_MS})
-    with connect(url) as cluster:
+    with new_cluster(config={"log.retention.check.interval.ms": CHECK_MS, "vacuum.interval.ms": HOUR_MS}) as cluster:
         yield cluster
 
 
@@ -130,7 +127,7 @@ def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) ->
 def test_a_new_leader_goes_on_from_the_last_runs_in_the_chain(cluster: Cluster) -> None:
     ran(cluster, "vacuum", HOUR_MS // 2)
     ran(cluster, "replication", 0, report={"of": "another version"})
-    standing_clock = VirtualClock(float(SystemClock().now_ms()))
+    standing_clock = HandClock(SystemClock().now_ms())
 
     async def run() -> None:
         schedule = Scheduling(cluster.connection.follower, HeldJobs(), lambda event, text: None, standing_clock)

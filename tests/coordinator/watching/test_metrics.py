@@ -23,9 +23,10 @@ from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import LeaderEpoch, StoreId
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
-from tests.client.replicated_cluster import in_memory, write
+from tests.client.replicated_cluster import write
 from tests.coordinator.asgi import request
 from tests.coordinator.http.test_app import served, submit_request
+from tests.kit.log import new_cluster
 
 Scraped = dict[tuple[str, tuple[str, ...]], float]
 
@@ -126,7 +127,7 @@ def test_names_of_jobs_are_escaped_and_few(chain: Member) -> None:
 
 
 def test_replicas_are_counted_as_kafka_does() -> None:
-    with in_memory("abc") as cluster:
+    with new_cluster("abc") as cluster:
         cluster.create_topic("t", partitions=4, replication_factor=3, config={"min.insync.replicas": "2"})
         write(cluster, *"abcdefgh")
         state = cluster.connection.follower.state.fork()
@@ -151,7 +152,7 @@ def test_replicas_are_counted_as_kafka_does() -> None:
 
 
 def test_changes_of_isrs_and_leaders_are_counted_between_two_states() -> None:
-    with in_memory("ab") as cluster:
+    with new_cluster("ab") as cluster:
         cluster.create_topic("t", partitions=3, replication_factor=2)
         before = cluster.connection.follower.state
     a, b = StoreId("a"), StoreId("b")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from sparklog.core.tables import copy_on_write
 from sparklog.core.types import StoreId, TopicPartition
 from tests.core.decided_log import place
 from tests.core.replicated_log import ReplicatedLog
+from tests.kit.kernel import RandomSteps, counts_of
 
 PERIOD_MS = 1_600
 CONFIG = {"replica.lag.time.max.ms": str(PERIOD_MS)}
@@ -289,17 +288,15 @@ def twin(observed: list[Observation], period_ms: int) -> set[tuple[TopicPartitio
     return lagging
 
 
-@dataclass
-class History:
+class History(RandomSteps):
     """Writers, followers that fetch or do not, and changes of everything; agent a looks every now and then."""
 
-    seed: int
-    observed: list[Observation] = field(default_factory=list)
-    now_ms: int = 0
-    seen: Counter[str] = field(default_factory=Counter)
+    length = STEPS
 
-    def __post_init__(self) -> None:
-        self.dice = Random(self.seed)
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.observed: list[Observation] = []
+        self.now_ms = 0
         self.watched = Watched(ReplicatedLog(stores="abcd", partitions=2, config=CONFIG))
         self.log, self.clock = self.watched.log, self.watched.clock
         self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))
@@ -317,11 +314,7 @@ class History:
             (1, lambda: self.log.register(self.dice.choice("bcd"))),
             (0.2, lambda: self.log.lose(self.store(), (0, 0), (1, 0))),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
-        try:
-            action()
-        except SparklogError as error:
-            self.seen[error.code] += 1
+        self.act(actions)
         if self.dice.random() < 0.7:
             self.look()
 
@@ -357,20 +350,15 @@ class History:
         named = {(place(each.partition), store) for each in lagging for store in each.stores}
         surely, perhaps = twin(self.observed, PERIOD_MS + PERIOD_MS // LOG_ENDS), twin(self.observed, PERIOD_MS)
         assert surely <= named <= perhaps
-        self.seen["exact"] += named == perhaps
-        self.seen["lagging"] += len(named)
-        self.seen["caught up"] += not named
+        self.counts["exact"] += named == perhaps
+        self.counts["lagging"] += len(named)
+        self.counts["caught up"] += not named
         if lagging and self.dice.random() < 0.5:
             self.log.submit(DropLagging(lagging))
-            self.seen["dropped"] += 1
+            self.counts["dropped"] += 1
 
 
 def test_who_lags_is_as_a_slow_twin_says() -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        history = History(seed)
-        for _ in range(STEPS):
-            history.step()
-        seen += history.seen
+    seen = counts_of(map(History, range(SEEDS)))
     wanted = {"exact": 200, "lagging": 100, "caught up": 100, "dropped": 30}
     assert not {name for name, times in wanted.items() if seen[name] < times}, seen

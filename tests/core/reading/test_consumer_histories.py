@@ -10,9 +10,7 @@ At the end, those who are left have read every record of three topics.
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -31,6 +29,7 @@ from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPo
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 from tests.core.decided_log import RECORD_BYTES, TOPIC, A, DecidedLog
+from tests.kit.kernel import RandomSteps, counts_of, played
 
 GROUP, SESSION_MS, STEPS = "billing", 45_000, 150
 TOPICS = ("orders", "payments", "returns")
@@ -48,29 +47,30 @@ class Reader:
     commits: int = 0
 
 
-@dataclass
-class Histories:
+class Histories(RandomSteps):
     """One seed, one history."""
 
-    dice: random.Random
-    reset: str
-    log: DecidedLog = field(default_factory=DecidedLog)
-    readers: list[Reader] = field(default_factory=list)
-    crashed: list[str] = field(default_factory=list)
-    read_in: dict[tuple[GroupGeneration, TopicPartition], dict[int, str]] = field(default_factory=dict)
-    seen: dict[TopicPartition, set[int]] = field(default_factory=dict)
-    at: dict[TopicPartition, int] = field(default_factory=dict)  # committed
-    begun: dict[TopicPartition, int] = field(default_factory=dict)  # where the group began
-    counts: Counter[str] = field(default_factory=Counter)
-    born: int = 0
+    length = STEPS
 
-    def __post_init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.reset = self.dice.choice(["earliest", "latest"])
+        self.log = DecidedLog()
+        self.readers: list[Reader] = []
+        self.crashed: list[str] = []
+        self.read_in: dict[tuple[GroupGeneration, TopicPartition], dict[int, str]] = {}
+        self.seen: dict[TopicPartition, set[int]] = {}
+        self.at: dict[TopicPartition, int] = {}  # committed
+        self.begun: dict[TopicPartition, int] = {}  # where the group began
+        self.born = 0
         for name in TOPICS[1:]:
             self.log.submit(CreateTopic(name, assignment=((A,), (A,))))
         self.topic_ids = [self.log.state.topic_ids[name] for name in TOPICS]
+        assert self.topic_ids[0] == TOPIC
 
     def step(self) -> None:
         kind = self.dice.choice(KINDS)
+        self.trace.append(kind)
         getattr(self, kind)()
         self.counts[kind] += 1
 
@@ -204,7 +204,7 @@ class Histories:
 
     # ---- the end --------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def end(self) -> None:
         """Those who crashed are evicted; one more wants everything, and all read to the end."""
         self.evict()
         self.readers, left = [], self.readers
@@ -230,24 +230,12 @@ def append(log: DecidedLog, topic_id: TopicId, partition: int, records: int) -> 
     log.submit(Append((named,), (part,), (PartitionEpoch(topic_id, PartitionIndex(partition), LeaderEpoch(0)),)))
 
 
-def run(seed: int) -> Counter[str]:
-    dice = random.Random(seed)
-    history = Histories(dice, dice.choice(["earliest", "latest"]))
-    assert history.topic_ids[0] == TOPIC
-    for _ in range(STEPS):
-        history.step()
-    history.settle()
-    return history.counts
-
-
 def test_histories_of_consumers() -> None:  # M: I-07
-    counts: Counter[str] = Counter()
-    for seed in range(8):
-        counts += run(seed)
+    counts = counts_of(map(Histories, range(8)))
     assert min(counts[kind] for kind in {*KINDS, "kept", "fenced"}) > 5, counts
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(100, 600))
 def test_many_histories_of_consumers(seed: int) -> None:
-    run(seed)
+    played(Histories(seed))

@@ -16,17 +16,21 @@ from hypothesis import strategies as st
 from sparklog.core.replication.isr import LogEndReport
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
-from tests.core.replication.replicated_world import Upload, World, new_world
+from tests.core.replication.replicated_world import Upload, new_world
+from tests.kit.kernel import RandomSteps, played, weighted
 
 STEPS = 250
 SEEDS = 60
 
 
-class Walk:
+class Walk(RandomSteps):
     """A world, what is under way in it, and the dice that choose what happens next."""
 
-    def __init__(self, dice: Random) -> None:
-        self.dice = dice
+    length = STEPS
+
+    def __init__(self, seed: int, given: Random | None = None) -> None:
+        super().__init__(seed)
+        dice = self.dice = given or self.dice
         stores = dice.randint(3, 5)
         self.world = new_world(stores, dice.randint(min(3, stores), stores), dice.randint(1, 3))
         self.world.unclean = dice.random() < 0.3
@@ -57,9 +61,11 @@ class Walk:
             (0.2 * self.trouble, self.wipe),
             (0.8, self.notice),
         ]
-        (action,) = self.dice.choices([each for _, each in actions], [weight for weight, _ in actions])
-        action()
+        weighted(self.dice, actions)()
         self.world.check()
+
+    def end(self) -> None:
+        self.world.heal()
 
     def targets(self) -> list[StoreId]:
         """Where a writer uploads: mostly the whole ISR, sometimes what it can reach, sometimes the leader alone."""
@@ -155,22 +161,11 @@ class Walk:
             self.world.notice(self.dice.choice(sorted(self.world.damaged)))
 
 
-def walked(seed: int) -> World:
-    walk = Walk(Random(seed))
-    for step in range(STEPS):
-        try:
-            walk.step()
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}, step {step}: {error}") from error
-    walk.world.heal()
-    return walk.world
-
-
 @given(st.randoms(use_true_random=False), st.integers(0, 60))
 @settings(max_examples=60)
 def test_no_short_walk_breaks_a_rule(dice: Random, steps: int) -> None:
     """Hypothesis throws these dice: a walk that fails is shortened."""
-    walk = Walk(dice)
+    walk = Walk(0, dice)
     for _ in range(steps):
         walk.step()
 
@@ -211,5 +206,5 @@ MET = (
 def test_no_walk_breaks_a_rule_and_all_that_may_happen_is_met() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
-        seen.update(walked(seed).seen)
+        seen.update(played(Walk(seed)).world.seen)
     assert [each for each in MET if not seen[each]] == []

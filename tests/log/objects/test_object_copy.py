@@ -34,7 +34,7 @@ from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.client import forget_clients
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.kit.faulty_store import Fault, FaultyStore
 from tests.log.written_log import empty_store, write
 from tests.servers.s3_servers import S3Server
 

@@ -10,6 +10,7 @@ from sparklog.core.types import ObjectNumber, StoreId
 from sparklog.log.cluster_stores import StorePlaces, Stores
 from sparklog.log.objects.object_deletion import ObjectToDelete, delete_objects
 from sparklog.storage.memory import MemoryStore
+from tests.kit.faulty_store import ALWAYS, Fault, FaultyStore
 
 A, B = StoreId("a"), StoreId("b")
 
@@ -27,13 +28,8 @@ def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> 
             store.put_if_absent(key(number).replace(".arrow", ".index"), b"x")
         store.put_if_absent(f"{key(1)}.other", b"a longer name")
 
-    class Failing(MemoryStore):
-        def delete(self, key: str) -> None:
-            if key.endswith(f"{1:030x}.index"):
-                raise StoreUnavailable("not now")
-            super().delete(key)
-
-    stores._open[B] = Failing(stores.get(B).url)
+    failing = stores._open[B] = FaultyStore(stores.get(B))
+    failing.plan(StoreUnavailable("not now"), "delete", suffix=f"{1:030x}.index", times=ALWAYS)
     orders = [ObjectToDelete(ObjectNumber(each), key(each), (A, B), 2) for each in (0, 1, 7)]
     deleted = delete_objects(orders, stores)
     assert deleted.numbers == (0, 7), "what is not there is gone"
@@ -67,11 +63,8 @@ def test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_
     stores = Stores(StorePlaces(f"memory://{uuid.uuid4().hex}", {A: "a", B: "b"}))
     stores.get(B).put_if_absent(key(0), b"x")
 
-    class Dead(MemoryStore):
-        def delete(self, key: str) -> None:
-            raise StoreUnavailable("no answer")
-
-    stores._open[A] = Dead(stores.get(A).url)
+    dead = stores._open[A] = FaultyStore(stores.get(A))
+    dead.plan(Fault.UNAVAILABLE, "delete", times=ALWAYS)
     deleted = delete_objects([ObjectToDelete(ObjectNumber(0), key(0), (A, B), 2)], stores)
     assert deleted.numbers == ()
     assert [each.number for each in deleted.failed] == [0]

@@ -21,8 +21,8 @@ from sparklog.log.write.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.faulty_store import FaultyStore
 from tests.log.compacted_log import compacted
-from tests.log.failing_store import WatchedStore
 from tests.log.record_strategies import batches
 from tests.log.written_log import APPEND_TIME_MS, WrittenLog, arguments, empty_store, times_log, write
 
@@ -97,43 +97,41 @@ def test_batches_come_as_stored_and_are_cut_at_the_ends_only():
 
 def test_a_range_outside_of_the_slice_is_empty_and_reads_nothing():
     log = times_log([1, 2, 3])
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     rest = arguments(log)[1:]
     assert list(read_slice(watched, *rest, OffsetRange(Offset(3), Offset(9)), "orders", DEFAULT_COLUMNS)) == []
     assert list(read_slice(watched, *rest, OffsetRange(Offset(1), Offset(1)), "orders", DEFAULT_COLUMNS)) == []
-    assert not watched.read_whole
-    assert not watched.read_ranges
+    assert watched.calls == []
 
 
 def test_columns_that_the_chain_knows_read_no_bytes():
     log = times_log(list(range(100)), source=TimestampSource.APPEND_TIME)
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     columns = ["offset", "timestampType", "topic", "partition", "timestamp"]
     rows = [row for each in log.slices for row in read(log, each, columns, watched).to_pylist()]
     assert [row["offset"] for row in rows] == list(range(100))
-    assert not watched.read_whole
-    assert not watched.read_ranges
+    assert watched.calls == []
 
 
 def test_only_the_batches_of_the_range_are_read_and_the_index_once():
     log = times_log(list(range(60)), records_per_batch=5)
     each = log.slices[0]
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     index = read_index(*arguments(log)[:3])
     for _ in range(2):
         list(read_slice(watched, *arguments(log)[1:], OffsetRange(Offset(7), Offset(8)), "orders", ["value"]))
     batch = int(np.searchsorted(index.first_record, 7, side="right")) - 1
     start = int(index.position[batch])
-    assert watched.read_ranges == [(log.key(each), start, start + int(index.length[batch]))] * 2
-    assert watched.read_whole == []
+    assert watched.ranges == [(log.key(each), start, start + int(index.length[batch]))] * 2
+    assert watched.count("get") == 0
 
 
 def test_neighbouring_batches_share_reads_of_about_8_mib():
     rows = pa.record_batch({"value": pa.array([np.random.default_rng(3).bytes(1 << 16) for _ in range(320)])})
     log = write(empty_store(), [rows], 1, compression="none", limits=WriterLimits())
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     assert read(log, log.slices[0], ["value"], watched).num_rows == 320
-    lengths = [end - start for _, start, end in watched.read_ranges]
+    lengths = [end - start for _, start, end in watched.ranges]
     assert len(lengths) == 3
     assert max(lengths) <= 8 * MIB
     assert sum(lengths) == log.slices[0].length

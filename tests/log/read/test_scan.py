@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
@@ -22,8 +20,11 @@ from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
+from tests.kit.faulty_store import ALWAYS, Fault, FaultyStore
+from tests.kit.hand_clock import START_MS
+from tests.kit.log import new_cluster
 from tests.log.written_log import put_in_front
-from tests.maintenance.maintained_log import START_MS, maintained
+from tests.maintenance.maintained_log import maintained
 
 APPENDS = 9
 
@@ -32,9 +33,7 @@ APPENDS = 9
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A topic of `APPENDS` slices with ten records each; value = offset."""
     monkeypatch.setattr(MemoryStore, "read_ahead", request.param)
-    url = f"memory://scan-{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
+    with new_cluster() as made:
         made.create_topic("t", partitions=1)
         for number in range(APPENDS):
             made.append("t", pa.table({"value": [str(number * 10 + each) for each in range(10)]}))
@@ -122,14 +121,9 @@ def test_an_object_that_no_store_holds_is_named_when_its_turn_comes(
 def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: type[SparklogError]
 ) -> None:
-    class Failing(MemoryStore):
-        def get(self, key: str) -> memoryview:
-            raise error("not here")
-
-        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-            raise error("not here")
-
-    put_in_front(monkeypatch, Failing("memory://failing"))
+    failing = FaultyStore(MemoryStore("memory://failing"))
+    failing.plan(error("not here"), times=ALWAYS)
+    put_in_front(monkeypatch, failing)
     found = cluster.read("t", partition=0)
     assert found["offset"].to_pylist() == list(range(90))
     at_us = found["timestamp"].cast(pa.int64()).to_pylist()[45]
@@ -218,17 +212,15 @@ def test_a_look_up_by_time_asks_the_chain_again_when_a_roll_has_replaced_its_obj
 def test_a_look_up_by_time_asks_the_chain_again_if_the_holder_that_is_up_has_lost_the_object(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Dead(MemoryStore):
-        def get(self, key: str) -> memoryview:
-            raise StoreUnavailable("no answer")
-
+    dead = FaultyStore(MemoryStore("memory://dead"))
+    dead.plan(Fault.UNAVAILABLE, times=ALWAYS)
     looks: list[int] = []
 
     def replaced_by_the_next_slice(*given: Any) -> list[SliceToRead]:
         looks.append(len(looks))
         return candidates(*given)[1:] if len(looks) > 1 else candidates(*given)
 
-    put_in_front(monkeypatch, Dead("memory://dead"))
+    put_in_front(monkeypatch, dead)
     monkeypatch.setattr("sparklog.log.read.time_lookup.candidates", replaced_by_the_next_slice)
     store = cluster.connection.follower.store
     state = cluster.connection.follower.newest_state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
@@ -39,20 +39,17 @@ from sparklog.log.rewrite.segment_roll import rewrite
 from sparklog.log.write.segments_writer import SegmentTarget
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.faulty_store import ALWAYS, FaultyStore
 from tests.log.written_log import WrittenLog, empty_store, lanes_of, part_of, parts_of, stores_of, upload_ids, write
 
 RECORDS = 120
 VALUES = [b"%030d" % number for number in range(RECORDS)]
 
 
-class DeadStore(MemoryStore):
-    """Whatever is read or written, there is no answer."""
-
-    def get(self, key: str) -> memoryview:
-        raise StoreUnavailable(f"wanted {key}, found no answer")
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        raise StoreUnavailable(f"wanted {key}, found no answer")
+def dead_store() -> FaultyStore:
+    store = FaultyStore(MemoryStore("memory://dead"))
+    store.plan(StoreUnavailable("found no answer"), times=ALWAYS)
+    return store
 
 
 @pytest.fixture
@@ -119,7 +116,7 @@ def test_a_store_that_cannot_be_opened_is_passed_over(log: WrittenLog, monkeypat
 
 
 def test_a_roll_whose_first_store_is_dead_reads_from_the_second(log: WrittenLog) -> None:
-    stores = stores_of(log, b=DeadStore("memory://dead"))
+    stores = stores_of(log, b=dead_store())
     target = SegmentTarget(
         TopicId(5),
         "orders",
@@ -197,7 +194,7 @@ def test_an_object_that_no_known_store_holds_is_lost(log: WrittenLog) -> None:
 
 def test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object(log: WrittenLog) -> None:
     """It was replaced, and deleted from the holder that is up."""
-    stores = stores_of(log, b=DeadStore("memory://dead"), c=MemoryStore("memory://holder-c"))
+    stores = stores_of(log, b=dead_store(), c=MemoryStore("memory://holder-c"))
     asked_at: list[int] = []
 
     def replaced(plan: RangeToRead, at: Offset) -> RangeToRead:

@@ -12,7 +12,7 @@ from sparklog.log.read import time_lookup
 from sparklog.log.read.time_lookup import candidates, first_in_slice
 from sparklog.storage.memory import MemoryStore
 from tests.core.planned_log import PlannedLog
-from tests.log.failing_store import WatchedStore
+from tests.kit.faulty_store import FaultyStore
 from tests.log.written_log import APPEND_TIME_MS, arguments, times_log
 
 
@@ -81,29 +81,28 @@ def test_first_offset_by_time_equals_a_full_scan(times: list[int], wanted: int, 
 
 def test_append_time_answers_without_reading():
     log = times_log([5, 6], source=TimestampSource.APPEND_TIME)
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     rest = arguments(log)[1:]
     assert first_in_slice(watched, *rest, APPEND_TIME_MS * 1000, Offset(0)) == 0
     assert first_in_slice(watched, *rest, APPEND_TIME_MS * 1000, Offset(1)) == 1
     assert first_in_slice(watched, *rest, APPEND_TIME_MS * 1000 + 1, Offset(0)) is None
-    assert not watched.read_whole
-    assert not watched.read_ranges
+    assert watched.calls == []
 
 
 # M: S-05
 def test_look_up_by_time_reads_one_batch():
     log = times_log(list(range(60)), records_per_batch=5)
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     assert first_in_slice(watched, *arguments(log)[1:], 17, Offset(0)) == 17
-    assert len(watched.read_ranges) == 1
+    assert len(watched.ranges) == 1
 
 
 # M: S-05
 def test_look_up_by_time_does_not_read_the_batches_before_its_start():
     log = times_log([9] * 60, records_per_batch=5)
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     assert first_in_slice(watched, *arguments(log)[1:], 9, Offset(43)) == 43
-    assert len(watched.read_ranges) == 1
+    assert len(watched.ranges) == 1
 
 
 # M: S-05
@@ -111,10 +110,9 @@ def test_look_up_by_time_does_not_read_the_batches_before_its_start():
 @pytest.mark.parametrize(("timestamp_us", "start"), [(3, 3), (3, 9), (4 + APPEND_TIME_MS * 1000, 0)])
 def test_what_a_slice_can_not_hold_is_known_without_reading(source: TimestampSource, timestamp_us: int, start: int):
     log = times_log([3, 2, 1], source=source)
-    watched = WatchedStore(MemoryStore("memory://no-index"))
+    watched = FaultyStore(MemoryStore("memory://no-index"))
     assert first_in_slice(watched, *arguments(log)[1:], timestamp_us, Offset(start)) is None
-    assert not watched.read_whole
-    assert not watched.read_ranges
+    assert watched.calls == []
 
 
 # M: S-05

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sparklog.core.errors import Damaged, InvalidInput, StoreUnavailable
+from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TimestampSource
 from sparklog.log.index import decode_index, rebuild_index
@@ -26,8 +26,8 @@ from sparklog.log.rewrite.segment_compaction import compact
 from sparklog.log.write.segments_writer import Origin, SegmentsWriter
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
+from tests.kit.faulty_store import Fault, FaultyStore
 from tests.log.compacted_log import compacted, held_by, named, rewritten, target
-from tests.log.failing_store import WatchedStore
 from tests.log.record_strategies import batches
 from tests.log.written_log import (
     APPEND_TIME_MS,
@@ -140,11 +140,11 @@ def test_a_compacted_segment_opens_with_plain_arrow_and_polars() -> None:  # M: 
 
 def test_batches_of_which_nothing_is_kept_are_not_read() -> None:
     log = a_log(compression="none")
-    log.store = watched = WatchedStore(log.store)  # type: ignore[assignment]
+    log.store = watched = FaultyStore(log.store)  # type: ignore[assignment]
     rewritten(log, [0, 39])
     first, last = (read_index(log.store, log.key(each), log.objects[each.object_number]).length for each in log.slices)
     assert len(first) > 2 < len(last)
-    assert [end - start for _, start, end in watched.read_ranges] == [first[0], last[-1]]
+    assert [end - start for _, start, end in watched.ranges] == [first[0], last[-1]]
 
 
 @pytest.mark.parametrize("kept", [[], [-1, 3], [3, 40]])
@@ -232,20 +232,13 @@ def batches_of_two(kept: Sequence[int] = EVERY_THIRD) -> WrittenLog:
 @pytest.mark.usefixtures("a_read_per_batch")
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_the_next_holder_goes_on_behind_the_records_that_the_first_one_gave(at: int) -> None:
-    class FailsAt(MemoryStore):
-        reads = 0
-
-        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-            self.reads += 1
-            if self.reads == at:
-                raise StoreUnavailable("no answer")
-            return super().get_ranges(key, ranges)
-
     log = batches_of_two()
-    stores = stores_of(log, b=FailsAt(log.store.url))
+    failing = FaultyStore(log.store)
+    stores = stores_of(log, b=failing)
+    failing.plan(Fault.UNAVAILABLE, "get_ranges", skip=at - 1)
     assert list(scanned(held_by(log, "ba"), 0, 40, stores)) == EVERY_THIRD
     again = [offset for offset in EVERY_THIRD if offset != 13]
-    stores = stores_of(log, b=FailsAt(log.store.url))
+    failing.plan(Fault.UNAVAILABLE, "get_ranges", skip=at - 1)
     ids = upload_ids(9_000)
     made = compact(held_by(log, "ba"), np.array(again), target(), stores, lanes_of(a=log.store), lambda: next(ids))
     assert sum(each.new.records for each in made.slices) == len(again)
@@ -267,9 +260,9 @@ def test_offsets_alone_are_decoded_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_record_of_an_offset_takes_one_small_read() -> None:  # M: S-04
     log = batches_of_two()
-    log.store = watched = WatchedStore(log.store)  # type: ignore[assignment]
+    log.store = watched = FaultyStore(log.store)  # type: ignore[assignment]
     assert log.read(0, 16, 17, ["value"]).num_rows == 1
-    ((_, start, end),) = watched.read_ranges
+    ((_, start, end),) = watched.ranges
     assert end - start < log.slices[0].length
 
 

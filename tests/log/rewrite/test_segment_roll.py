@@ -37,7 +37,7 @@ from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.write.task_objects import WriterLimits
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
-from tests.log.failing_store import WatchedStore
+from tests.kit.faulty_store import Fault, FaultyStore
 from tests.log.record_strategies import batches
 from tests.log.written_log import (
     APPEND_TIME_MS,
@@ -336,43 +336,27 @@ def test_another_holder_serves_what_one_has_lost() -> None:
 
 @pytest.mark.parametrize("error", [KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied])
 def test_a_roll_goes_on_at_the_next_holder_where_the_first_one_fails(error: type[SparklogError]) -> None:
-    class FailsAtTheSecondRead(MemoryStore):
-        reads = 0
-
-        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-            self.reads += 1
-            if self.reads == 2:
-                raise error("not here")
-            return super().get_ranges(key, ranges)
-
     limits = WriterLimits(gather_rows=1, object_bytes=32 << 20, full_batch_bytes=1 << 20)
     log = write(empty_store(), [big_rows(80, 128 << 10) for _ in range(2)], 1, compression="none", limits=limits)
     both = (*HOLDERS, Holder(StoreId("b"), 1))
     parts = [
         part_of(each.slice, NamedObject(each.object.number, _held_by(each.object, both))) for each in parts_of(log)
     ]
-    failing = FailsAtTheSecondRead(log.store.url)
+    failing = FaultyStore(log.store)
+    failing.plan(error("not here"), "get_ranges", skip=1)
     stores = stores_of(log, b=log.store)
     stores._open[StoreId("a")] = failing
     rolled = rewrite(parts, target(1 << 30, HOLDERS), stores, lanes_of(a=failing), new_ids())
-    assert failing.reads == 2
+    assert failing.count("get_ranges") == 2
     assert read(log, rolled).equals(log.read(0, 0, 160))
 
 
 def test_an_error_says_which_records_no_holder_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    class LosesIt(MemoryStore):
-        reads = 0
-
-        def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-            self.reads += 1
-            if self.reads == 2:
-                raise KeyNotFound(f"wanted {key}, found nothing")
-            return super().get_ranges(key, ranges)
-
     monkeypatch.setattr(ranged_reads, "RANGED_READ_BYTES", 1)  # each batch is a read of its own
     log = big_log()
     stores = stores_of(log)
-    stores._open[StoreId("a")] = LosesIt(log.store.url)
+    losing = stores._open[StoreId("a")] = FaultyStore(log.store)
+    losing.plan(Fault.STALE_404, "get_ranges", skip=1)
     with pytest.raises(DataLoss, match=r"orders-0: records \[3, 71\) are lost"):
         rewrite(parts_of(log), target(1 << 30), stores, lanes_of(a=log.store), new_ids())
 
@@ -385,10 +369,10 @@ def test_a_segment_is_streamed_while_it_is_read() -> None:
     limits = WriterLimits(gather_rows=1, object_bytes=4 << 20, full_batch_bytes=1 << 20)
     log = write(empty_store(), [big_rows(64, 16 << 10) for _ in range(20)], 1, compression="none", limits=limits)
     parts = parts_of(log)
-    watched = WatchedStore(log.store)
+    watched = FaultyStore(log.store)
     log.store = watched
     reads_before_publish: list[int] = []
-    watched.before_publish = lambda key: reads_before_publish.append(len(watched.read_ranges))
+    watched.plan(lambda: reads_before_publish.append(len(watched.ranges)), "publish")
     rolled = roll(log, segment_bytes=4 << 20)
     assert len(rolled.objects) >= len(parts) // 2 > 1
-    assert reads_before_publish[0] < len(watched.read_ranges) // 2, "the first segment is out before the last is read"
+    assert reads_before_publish[0] < len(watched.ranges) // 2, "the first segment is out before the last is read"

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.core.errors import KeyExists, OutcomeUnknown, RecordTooLarge, StoreFull, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    KeyExists,
+    OutcomeUnknown,
+    RecordTooLarge,
+    SparklogError,
+    StoreFull,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.types import ObjectKind
 from sparklog.log.index import decode_index
 from sparklog.log.records_schema import canonical
@@ -28,7 +35,7 @@ from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
 from tests.core.producing.java_murmur2 import partition_for_key
-from tests.log.failing_store import WatchedStore
+from tests.kit.faulty_store import ALWAYS, WRITES, Fault, FaultyStore
 from tests.log.peak_memory import LOADS, SLOW_STORE
 from tests.log.record_strategies import EPOCH, WRITTEN, batches
 from tests.log.written_log import HOLDERS, TASK_CLOCK_US, TaskWriter, empty_store, name, upload_ids, write, writer
@@ -229,41 +236,31 @@ def test_abort_writes_nothing_more_and_is_legal_twice(store: MemoryStore):
     assert list(store.list_keys("")) == []
 
 
-def once(error: type[Exception], suffix: str) -> Callable[[str], None]:
-    """Raises at the first key that ends with `suffix`."""
-    raised: list[str] = []
-
-    def raise_once(key: str) -> None:
-        if not raised and key.endswith(suffix):
-            raised.append(key)
-            raise error(f"of {key}")
-
-    return raise_once
-
-
-@pytest.mark.parametrize("error", [OutcomeUnknown, KeyExists])
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.REPLY_LOST, Fault.OWN_KEY_EXISTS, KeyExists("it is there")])
 @pytest.mark.parametrize("suffix", [".arrow", ".index"])
-@pytest.mark.parametrize("when", ["before_publish", "after_publish"])
 def test_an_upload_of_unknown_outcome_is_written_again_by_another_name(
-    store: MemoryStore, error: type[Exception], suffix: str, when: str
+    store: MemoryStore, fault: Fault | SparklogError, suffix: str
 ):
-    watched = WatchedStore(store, **{when: once(error, suffix)})
+    watched = FaultyStore(store)
+    watched.plan(fault, "publish" if suffix == ".arrow" else "put_if_absent", suffix=suffix)
     log = write(watched, [numbered(500)], 1)
+    assert not watched.planned
     values = [row["value"] for row in log.read(0, 0, EVERYTHING).to_pylist()]
     assert values == numbered(500).column("value").to_pylist()
     assert data_key(log.objects[0].object, "orders").endswith(f"{2:032x}.arrow")
 
 
 def test_an_outcome_that_stays_unknown_is_an_error(store: MemoryStore):
-    def unknown(key: str) -> None:
-        raise OutcomeUnknown(f"of {key}")
-
+    watched = FaultyStore(store)
+    for method in WRITES:
+        watched.plan(Fault.LOST, method, times=ALWAYS)
     with pytest.raises(OutcomeUnknown):
-        write(WatchedStore(store, before_publish=unknown), [numbered(5)], 1)
+        write(watched, [numbered(5)], 1)
 
 
 def test_an_upload_that_fails_behind_add_fails_the_write(store: MemoryStore):
-    watched = WatchedStore(store, before_publish=once(StoreFull, ".arrow"))
+    watched = FaultyStore(store)
+    watched.plan(StoreFull("no space"), "publish", suffix=".arrow")
     with pytest.raises(StoreFull):
         write(watched, [numbered(100, first) for first in range(0, 2_000, 100)], 1)
     assert len(watched.aborted) == 1
@@ -274,11 +271,11 @@ def test_batches_that_wait_for_their_upload_are_not_written_over(store: MemorySt
     limits = WriterLimits(full_batch_bytes=300, smallest_full_batch_bytes=1, object_bytes=20_000, streamed_from_bytes=1)
     go_on = threading.Event()
 
-    def hold_back_what_is_uploaded_behind_add(key: str) -> None:
-        if threading.current_thread() is not threading.main_thread():
+    def hold_back_what_is_uploaded_behind_add(call: str, key: str) -> None:
+        if call == "write" and threading.current_thread() is not threading.main_thread():
             assert go_on.wait(timeout=30)
 
-    watched = WatchedStore(store, before_write=hold_back_what_is_uploaded_behind_add)
+    watched = FaultyStore(store, hold_back_what_is_uploaded_behind_add)
     with writer(watched, 1, limits=limits) as open_writer:
         open_writer.add(canonical(numbered(1_000)))  # an object of its own
         for first in (1_000, 1_010, 1_020):
@@ -308,7 +305,7 @@ def test_every_object_is_named_however_much_room_is_left(store: MemoryStore, par
 
 
 def test_index_is_there_only_after_its_object(store: MemoryStore):
-    watched = WatchedStore(store)
+    watched = FaultyStore(store)
     write(watched, [numbered(1_000)], 2)
     assert len(watched.published) > 4
     for key, then in zip(watched.published[::2], watched.published[1::2], strict=True):

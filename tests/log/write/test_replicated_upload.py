@@ -10,7 +10,6 @@ import pytest
 from sparklog.core.errors import (
     InvalidInput,
     KeyExists,
-    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
     StoreFull,
@@ -21,7 +20,8 @@ from sparklog.core.types import StoreId
 from sparklog.log.write.replicated_upload import ReplicatedUpload
 from sparklog.log.write.store_lanes import StoreLane, StoreLanes
 from sparklog.storage.keys import INCARNATION, append_key, index_key
-from tests.log.scripted_stores import LAG_MS, Hanging, ScriptedStores, let_end, raising
+from tests.kit.faulty_store import ALWAYS, Fault, Hanging
+from tests.log.scripted_stores import LAG_MS, ScriptedStores, let_end
 
 A, B, C = (StoreId(name) for name in "abc")
 ABC = (A, B, C)
@@ -57,11 +57,12 @@ def test_every_store_gets_the_same_bytes_and_the_index_behind_them(stores: Scrip
     lanes.close()
     for name in "abc":
         assert (bytes(stores[name].get(KEY)), bytes(stores[name].get(index_key(KEY)))) == (b"onetwo", b"index")
-        assert stores[name].calls[:5] == [
+        assert stores[name].calls[:6] == [
+            ("upload", KEY),
             ("write", KEY),
             ("write", KEY),
             ("publish", KEY),
-            ("put", index_key(KEY)),
+            ("put_if_absent", index_key(KEY)),
             ("get", INCARNATION),
         ]
     assert lanes.failures() == {}
@@ -80,8 +81,8 @@ def test_a_single_store_needs_no_other_thread(stores: ScriptedStores) -> None:
 
 
 def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: ScriptedStores) -> None:
-    hanging = Hanging("write")
-    stores["b"].before = hanging
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write", times=ALWAYS)
     lanes = stores.lanes()
     made = upload(lanes, *ABC)
     assert hanging.reached.wait(60)
@@ -94,14 +95,14 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
     }
     lanes.close()
     let_end(hanging)
-    assert stores["b"].keys() == []
+    assert stores.keys("b") == []
     assert stores["b"].aborted == [KEY], "in the background, once the call that hung has ended"
 
 
 def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: ScriptedStores) -> None:
     """Its answer comes before anybody looks who holds the object."""
-    hanging = Hanging("get", INCARNATION)
-    stores["b"].before = hanging
+    hanging = Hanging()
+    stores["b"].plan(hanging, "get", INCARNATION, times=ALWAYS)
     lanes = stores.lanes()
     made = upload(lanes, A, B)
     assert hanging.reached.wait(60)
@@ -113,8 +114,9 @@ def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: Scripte
 
 
 def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects(stores: ScriptedStores) -> None:
-    first, second = Hanging("publish", KEY), Hanging("publish", OTHER)
-    stores["b"].before = lambda call, key: [each(call, key) for each in (first, second)]  # type: ignore[func-returns-value]
+    first, second = Hanging(), Hanging()
+    stores["b"].plan(first, "publish", KEY)
+    stores["b"].plan(second, "publish", OTHER)
     lanes = stores.lanes()
     made = upload(lanes, A, B)
 
@@ -150,18 +152,18 @@ class _Part:
 
 
 def test_a_store_that_was_given_up_is_asked_for_nothing_more(stores: ScriptedStores) -> None:
-    stores["b"].before = raising(StoreFull("no space left"), "write")
+    stores["b"].plan(StoreFull("no space left"), "write", times=ALWAYS)
     lanes = stores.lanes()
     for key in (KEY, OTHER):
         assert upload(lanes, A, B, key=key).holders() == {A}
-    assert [call for call, key in stores["b"].calls if key != INCARNATION] == ["write"]
+    assert [call for call, key in stores["b"].calls if key != INCARNATION] == ["upload", "write"]
     lanes.close()
     let_end()
 
 
 def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores: ScriptedStores) -> None:
-    hanging = Hanging("write")
-    stores["b"].before = hanging
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write", times=ALWAYS)
     lanes = stores.lanes()
     made = ReplicatedUpload(lanes, (A, B), KEY, here=False, backlog_bytes=10)
     made.write(b"12345")
@@ -174,7 +176,7 @@ def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores:
     writing = threading.Thread(target=went_on)
     writing.start()
     assert hanging.reached.wait(60)
-    assert stores["a"].keys() == [], "the writer waits, so the object is not published yet"
+    assert stores.keys("a") == [], "the writer waits, so the object is not published yet"
     hanging.go_on.set()
     writing.join(60)
     assert made.holders() == {A, B}
@@ -185,7 +187,7 @@ def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores:
 # ---- stores that fail ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["write", "publish", "put", "get"])
+@pytest.mark.parametrize("call", ["write", "publish", "put_if_absent", "get"])
 @pytest.mark.parametrize(
     "error",
     [StoreUnavailable("no answer"), StoreFull("no space left"), StoreReadOnly("read-only"), InvalidInput("no bucket")],
@@ -194,7 +196,7 @@ def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores:
 def test_the_object_is_named_without_a_store_that_fails(
     stores: ScriptedStores, call: str, error: SparklogError
 ) -> None:
-    stores["b"].before = raising(error, call)
+    stores["b"].plan(error, call, times=ALWAYS)
     lanes = stores.lanes()
     made = upload(lanes, *ABC)
     assert made.holders() == {A, C}
@@ -205,9 +207,9 @@ def test_the_object_is_named_without_a_store_that_fails(
 
 
 def test_if_every_store_fails_the_most_hopeful_error_names_all(stores: ScriptedStores) -> None:
-    stores["a"].before = raising(StoreFull("no space left"), "write")
-    stores["b"].before = raising(StoreUnavailable("no answer"), "publish")
-    stores["c"].before = lambda call, key: 1 // 0  # type: ignore[return-value]
+    stores["a"].plan(StoreFull("no space left"), "write", times=ALWAYS)
+    stores["b"].plan(StoreUnavailable("no answer"), "publish", times=ALWAYS)
+    stores["c"].before = lambda call, key: 1 // 0
     lanes = stores.lanes()
     with pytest.raises(StoreUnavailable) as raised:
         upload(lanes, *ABC).holders()
@@ -221,7 +223,7 @@ def test_if_every_store_fails_the_most_hopeful_error_names_all(stores: ScriptedS
 
 def test_a_single_stores_error_is_its_own(stores: ScriptedStores) -> None:
     error = StoreFull("no space left")
-    stores["a"].before = raising(error, "write")
+    stores["a"].plan(error, "write", times=ALWAYS)
     with pytest.raises(StoreFull) as raised:
         upload(stores.lanes(), A, here=True)
     assert raised.value is error
@@ -230,7 +232,7 @@ def test_a_single_stores_error_is_its_own(stores: ScriptedStores) -> None:
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no reply"), KeyExists("it is there")], ids=lambda each: each.code)
 def test_a_store_that_may_have_the_object_is_no_holder(stores: ScriptedStores, error: SparklogError) -> None:
-    stores["b"].before = raising(error, "publish")
+    stores["b"].plan(error, "publish", times=ALWAYS)
     lanes = stores.lanes()
     made = upload(lanes, A, B)
     assert made.holders() == {A}
@@ -248,7 +250,7 @@ def test_a_store_that_may_have_the_object_is_no_holder(stores: ScriptedStores, e
 def test_a_store_that_was_wiped_or_swapped_holds_nothing(stores: ScriptedStores, life: str | None) -> None:
     stores["b"].delete(INCARNATION)
     if life is not None:
-        stores["b"].mark(life)
+        stores.mark("b", life)
     lanes = stores.lanes()
     made = upload(lanes, A, B)
     assert made.holders() == {A}
@@ -265,18 +267,10 @@ def test_a_store_that_was_wiped_or_swapped_holds_nothing(stores: ScriptedStores,
 
 # M: P-07
 def test_a_store_that_misses_its_incarnation_once_is_asked_again(stores: ScriptedStores) -> None:
-    reads = []
-
-    def missed_once(call: str, key: str) -> None:
-        if (call, key) == ("get", INCARNATION):
-            reads.append(key)
-            if len(reads) == 1:
-                raise KeyNotFound(f"{INCARNATION} is not there")
-
-    stores["b"].before = missed_once
+    stores["b"].plan(Fault.STALE_404, "get", INCARNATION)
     lanes = stores.lanes()
     assert upload(lanes, A, B).holders() == {A, B}
-    assert (len(reads), lanes.failures()) == (2, {})
+    assert (stores["b"].count("get", INCARNATION), lanes.failures()) == (2, {})
     lanes.close()
     let_end()
 
@@ -285,8 +279,8 @@ def test_a_store_that_misses_its_incarnation_once_is_asked_again(stores: Scripte
 
 
 def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
-    hanging = Hanging("write")
-    stores["b"].before = hanging
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write", times=ALWAYS)
     lanes = stores.lanes()
     made = ReplicatedUpload(lanes, (A, B), KEY, here=False)
     made.write(b"one")
@@ -295,5 +289,5 @@ def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
     lanes.abort()
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("sparklog-store-"))
     let_end(hanging)
-    assert stores["a"].keys() == stores["b"].keys() == []
+    assert stores.keys("a") == stores.keys("b") == []
     assert stores["b"].aborted == [KEY]

@@ -16,8 +16,8 @@ from sparklog.log.records_schema import canonical
 from sparklog.log.write import topic_writer
 from sparklog.log.write.task_objects import TaskObjects, WriterLimits
 from sparklog.log.write.topic_writer import TopicWriter
-from sparklog.storage.memory import MemoryStore
-from tests.log.scripted_stores import Hanging, ScriptedStores, let_end
+from tests.kit.faulty_store import ALWAYS, Hanging
+from tests.log.scripted_stores import ScriptedStores, let_end
 from tests.log.written_log import TASK_CLOCK_US, TINY, TaskWriter, name, target, upload_ids
 
 A, B, C = (Holder(StoreId(store), 1) for store in "abc")
@@ -59,8 +59,7 @@ def read(stores: ScriptedStores, written: Sequence[tuple[NewObject, list[NewSlic
     found = {}
     for store in "abc":
         held = [each for each in written if any(holder.store == store for holder in each[0].holders)]
-        opened: MemoryStore = stores[store]
-        log = name(opened, [(named, _numbered(slices, at)) for at, (named, slices) in enumerate(held)])
+        log = name(stores[store], [(named, _numbered(slices, at)) for at, (named, slices) in enumerate(held)])
         found[store] = [log.read(partition, 0, 1 << 40)["value"].to_pylist() for partition in range(6)]
     return found
 
@@ -134,8 +133,8 @@ def test_the_memory_of_all_sets_together_stays_within_that_of_a_task() -> None:
 
 def test_a_store_that_hangs_is_left_out_of_its_objects_and_of_those_to_come() -> None:
     stores = ScriptedStores()
-    hanging = Hanging("publish")
-    stores["a"].before = hanging
+    hanging = Hanging()
+    stores["a"].plan(hanging, "publish", times=ALWAYS)
     stores.clock.ready = lambda: True  # only a is ever waited for alone
     with writer(stores, sets=((A, B), (C,))) as open_writer:
         for first in range(0, 1_200, 60):
@@ -144,7 +143,7 @@ def test_a_store_that_hangs_is_left_out_of_its_objects_and_of_those_to_come() ->
         failures = open_writer.task.lanes.failures()
     assert {"".join(holder.store for holder in named.holders) for named, _ in written} == {"b", "c"}
     assert "the write waited 30 seconds for this store" in failures[StoreId("a")]
-    assert stores["a"].keys() == []
+    assert stores.keys("a") == []
     let_end(hanging)
 
 

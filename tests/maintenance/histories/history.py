@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import pytest
@@ -31,13 +30,14 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.scan import scan
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.hand_clock import START_MS, HandClock
+from tests.kit.kernel import Simulation, bunches, own_dice
 from tests.maintenance.histories import rest, steps
 from tests.maintenance.histories.late_reads import LateRead
 from tests.maintenance.histories.partition_model import PartitionModel, Seen, Write
 from tests.maintenance.histories.processes import Interruption, Processes, stores_of_processes
 from tests.maintenance.histories.shape import PARTITIONS, TOPIC, Shape, Step, meanwhile, steps_of
 from tests.maintenance.histories.writes import COLUMNS, rows_of
-from tests.maintenance.maintained_log import START_MS, StandingClock
 from tests.maintenance.old_chain import small_blocks
 
 T = TypeVar("T")
@@ -55,22 +55,19 @@ class Ran(NamedTuple, Generic[T]):
     alone: bool
 
 
-class History:
+class History(Simulation):
     """One log, its model, and what has happened. `without`: the numbers of steps that are left out."""
 
     def __init__(self, seed: int, *, without: Collection[int] = ()) -> None:
-        self.seed = seed
-        self.without = frozenset(without)
-        self.shape = Shape.of(random.Random(f"{seed}/shape"))
-        self.steps = steps_of(random.Random(f"{seed}/steps"), self.shape)
-        self.clock: StandingClock = StandingClock()
+        super().__init__(seed, without=without)
+        self.shape = Shape.of(own_dice(seed, "shape"))
+        self.planned = steps_of(own_dice(seed, "steps"), self.shape)
+        self.clock: HandClock = HandClock()
         self.processes = Processes(uuid.uuid4().hex)
         self.models = [PartitionModel(number, self.shape.rules()) for number in range(PARTITIONS)]
         self.writes: dict[str, Write] = {}
         self.reads: list[LateRead] = []
         self.damaged: dict[tuple[StoreId, str], bytes] = {}  # what was there before
-        self.counts: Counter[str] = Counter()
-        self.trace: list[str] = []
         self._depth = 0
 
     def run(self) -> None:
@@ -79,13 +76,20 @@ class History:
             small_blocks(patch)
             try:
                 self._found()
-                for number, step in enumerate(self.steps):
+                for number, step in enumerate(self.planned):
                     if number not in self.without:
                         self.play(step, f"{number}: ")
                 self.note("comes to rest")
                 rest.come_to_rest(self)
             finally:
                 self.processes.forget()
+
+    def parts(self) -> Iterator[Collection[object]]:
+        """Steps in bunches, then one by one."""
+        yield from bunches(range(len(self.planned)), len(self.planned) // 2, 2)
+
+    def shown(self) -> str:
+        return f"{self.shape}"
 
     def note(self, what: str) -> None:
         """Add to the trace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
@@ -16,13 +16,14 @@ import pytest
 
 from sparklog.storage import memory, open_store
 from sparklog.storage.keys import LOG
-from sparklog.storage.memory import MemoryStore, MemoryUpload, _contents_by_name
-from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
-from tests.maintenance.maintained_log import StandingClock
+from sparklog.storage.memory import MemoryStore, _contents_by_name
+from tests.kit.hand_clock import HandClock
+from tests.kit.store_around import StoreAround
 
 T = TypeVar("T")
 _OF_PROCESS: Final = re.compile(r"memory://(p[0-9]+)/(.+)")
 _CHAIN: Final = "meta/"
+_CHANGES: Final = ("put_if_absent", "publish", "delete", "remove_abandoned")
 
 
 class Died(BaseException):
@@ -104,66 +105,25 @@ class Process:
         return None if self.is_dead else result
 
 
-class StoreOfProcess(MemoryStore):
-    """A store in memory, as a process reaches it; also one without a process, which nothing befalls."""
+class StoreOfProcess(StoreAround):
+    """A store in memory, as a process reaches it; also one without a process, which nothing befalls.
+
+    An upload stays unfinished if its process dies.
+    """
 
     def __init__(self, url: str) -> None:
         match = _OF_PROCESS.fullmatch(url)
-        super().__init__(url if match is None else f"memory://{match[2]}")
+        super().__init__(MemoryStore(url if match is None else f"memory://{match[2]}"))
         self._process = None if match is None else _processes[match[1]]
         if match is not None:
             self.url = f"memory://{match[1]}/{self.url.removeprefix('memory://')}"
 
-    def _do(self, act: Callable[[], T], key: str, *, changes: bool = False) -> T:
-        return act() if self._process is None else self._process.request(act, key, changes=changes)
-
-    def put_if_absent(self, key: str, body: Bytes) -> None:
-        self._do(lambda: MemoryStore.put_if_absent(self, key, body), key, changes=True)
-
-    def upload(self, key: str) -> MemoryUpload:
-        if self._process is None:
-            return super().upload(key)
-        return UploadOfProcess(self.url, self._contents, key, self._process)
-
-    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        return self._do(lambda: MemoryStore.copy_from(self, source, source_key, key), key)
-
-    def get(self, key: str) -> memoryview:
-        return self._do(lambda: MemoryStore.get(self, key), key)
-
-    def size(self, key: str) -> int:
-        return self._do(lambda: MemoryStore.size(self, key), key)
-
-    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        return self._do(lambda: MemoryStore.list_keys(self, prefix), prefix)
-
-    def first_key_after(self, prefix: str, key: str) -> str | None:
-        return self._do(lambda: MemoryStore.first_key_after(self, prefix, key), prefix)
-
-    def delete(self, key: str) -> None:
-        self._do(lambda: MemoryStore.delete(self, key), key, changes=True)
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self.delete(key)
-
-    def remove_abandoned(self, before_ms: int) -> int:
-        return self._do(lambda: MemoryStore.remove_abandoned(self, before_ms), "", changes=True)
-
-
-class UploadOfProcess(MemoryUpload):
-    """An upload that stays unfinished if its process dies."""
-
-    def __init__(self, url: str, contents: memory._Contents, key: str, process: Process) -> None:
-        super().__init__(url, contents, key)
-        self._process = process
-
-    def publish(self) -> None:
-        self._process.request(lambda: MemoryUpload.publish(self), self._key, changes=True)
-
-    def abort(self) -> None:
-        if not self._process.is_dead:
-            super().abort()
+    def call(self, method: str, key: str, perform: Callable[[], T]) -> T | None:
+        if self._process is None or method in ("upload", "write"):
+            return perform()
+        if method == "abort":
+            return None if self._process.is_dead else perform()
+        return self._process.request(perform, key, changes=method in _CHANGES)
 
 
 _processes: dict[str, Process] = {}
@@ -204,7 +164,7 @@ class Processes:
 
 
 @contextmanager
-def stores_of_processes(clock: StandingClock) -> Iterator[None]:
+def stores_of_processes(clock: HandClock) -> Iterator[None]:
     """Every store in memory that is opened is one of a process, and its objects have times of this clock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_store, "MemoryStore", StoreOfProcess)

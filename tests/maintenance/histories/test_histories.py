@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.maintenance.histories.findings import finding, shrunk
+from tests.kit.kernel import finding, reported
 from tests.maintenance.histories.history import History
 from tests.maintenance.histories.seen_guards import SEEN
 from tests.maintenance.histories.shape import OF_REPLICAS, WEIGHTS
@@ -22,12 +22,8 @@ def play(seeds: range) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
         history = History(seed)
-        try:
+        with reported(history):
             history.run()
-        except Exception as error:
-            found = finding(seed)
-            lines = shrunk(found).lines() if found else ["and not again", *history.trace]
-            raise AssertionError("\n".join([f"seed {seed}: {error}", *lines])) from error
         counts += history.counts
     return counts
 
@@ -52,4 +48,4 @@ def test_many_histories(part: int) -> None:
 @pytest.mark.parametrize("name", SEEN)
 def test_a_stored_seed_finds_that_a_guard_is_missing(name: str) -> None:
     with missing(BY_NAME[name]):
-        assert finding(SEEN[name]) is not None, f"seed {SEEN[name]} does not miss {name}"
+        assert finding(History(SEEN[name])) is not None, f"seed {SEEN[name]} does not miss {name}"

@@ -15,7 +15,7 @@ from sparklog.core.maintenance.cleaner import Cleaner, Pass
 from sparklog.core.types import ObjectKind, StoreId
 from sparklog.maintenance.job_report import Compacted, JobReport, WorkOutcome
 from sparklog.maintenance.rewrite import compaction_job
-from tests.client.replicated_cluster import in_memory
+from tests.kit.log import new_cluster
 from tests.maintenance.keyed_log import TRIMMED, DictShuffle, KeyedLog, keyed
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
@@ -431,7 +431,7 @@ def test_many_partitions_share_a_shuffle_or_not(log: KeyedLog, monkeypatch: pyte
 
 def test_in_front_of_a_gap_a_record_stays_and_no_tombstone_goes_with_it() -> None:  # M: C-01 C-03 S-03
     """No slice covers the gap, so the slice in front of it keeps a record, which a tombstone behind it deletes."""
-    with in_memory("abc") as cluster:
+    with new_cluster("abc") as cluster:
         log = KeyedLog(MaintainedLog(cluster))
         config = {"delete.retention.ms": 0, "min.insync.replicas": 2, "cleanup.policy": "compact,delete"}
         cluster.create_topic("t", assignment=[["a", "b", "c"]], config=config)

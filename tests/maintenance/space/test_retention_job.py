@@ -13,7 +13,8 @@ from sparklog.core.tables.column_blocks import Column
 from sparklog.maintenance import job_frame
 from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.storage.memory import MemoryStore
-from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
+from tests.kit.hand_clock import START_MS
+from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
 
 
 @pytest.fixture

@@ -281,15 +281,17 @@ class _Beyond(Exception):
     """More was lost than a restore can bring back: the end of this world, and no promise is broken."""
 
 
-def run(world: World) -> None:
-    """Run a world to its end. Raises AssertionError if a promise is broken."""
+class Played(World):
+    """A world in which all this happens."""
 
-    def played(world: World) -> None:
-        try:
-            play(world)
-        except _Beyond:
-            pass
-        except NobodyCanKnow:
-            world.count("nobody-can-know")
+    def run(self) -> None:
+        self.play(_played)
 
-    world.run(played)
+
+def _played(world: World) -> None:
+    try:
+        play(world)
+    except _Beyond:
+        pass
+    except NobodyCanKnow:
+        world.count("nobody-can-know")

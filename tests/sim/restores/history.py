@@ -49,7 +49,7 @@ from sparklog.storage.keys import (
     snapshot_key,
 )
 from tests.sim.restores.scheduler import Process
-from tests.sim.restores.stores import Place, View
+from tests.sim.restores.stores import Place
 
 Report = Callable[[str], None]
 
@@ -132,7 +132,7 @@ class History:
     def _is_marked_for_another(self, store: Place, chain: str) -> bool:
         """Whether a store has the mark of a restore of this chain, so that no snapshot counts there any more."""
         previous = f'"previous":"{chain}"'.encode()
-        return any(previous in store.bodies[key] for key in store.with_prefix(OWNERS))
+        return any(previous in store.bodies[key] for key in store.keys(OWNERS))
 
     def _entry(self, place: Place, n: int, body: bytes) -> None:
         entry = decode_entry(n, body)
@@ -216,7 +216,7 @@ class History:
     def _told_of(self, url: str) -> set[str]:
         """The stores that were told of a store."""
         prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
-        return {other for other, store in self.stores.items() if store.with_prefix(prefix)}
+        return {other for other, store in self.stores.items() if store.keys(prefix)}
 
     # ---- models ---------------------------------------------------------------------------------
 
@@ -283,8 +283,8 @@ class History:
 
     def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
         """The entries of which the store has a snapshot that can be read, newest first."""
-        view = MirrorPlace(View(store, _Calm()), chain)  # type: ignore[arg-type]
-        for key in store.with_prefix(mirror_key(chain, SNAPSHOTS)):
+        view = MirrorPlace(store, chain)
+        for key in store.keys(mirror_key(chain, SNAPSHOTS)):
             original = f"meta/{key.removeprefix(mirror_prefix(chain))}"
             with suppress(SparklogError):
                 manifest = snapshot.read_manifest(view, original)
@@ -368,7 +368,7 @@ class History:
         return {
             url
             for url, store in self.stores.items()
-            if any(chain.encode() in store.bodies[key] for key in store.with_prefix(OWNERS))
+            if any(chain.encode() in store.bodies[key] for key in store.keys(OWNERS))
         }
 
     def _known_to(self, chain: str, without: frozenset[str]) -> set[str]:
@@ -377,7 +377,7 @@ class History:
         known = {
             url
             for url, store in self.stores.items()
-            if url not in without and any(not is_mark(store.bodies[key]) for key in store.with_prefix(prefix))
+            if url not in without and any(not is_mark(store.bodies[key]) for key in store.keys(prefix))
         }
         place = self.places[self.url_of[chain]]
         body = place.bodies.get(entry_key(self.first[chain][0]))
@@ -421,7 +421,7 @@ class History:
     def _check_state(self, chain: str) -> None:
         """P6."""
         try:
-            follower = Follower(View(self.places[self.url_of[chain]], _Calm()))  # type: ignore[arg-type]
+            follower = Follower(self.places[self.url_of[chain]])
             follower.catch_up()
             check(follower.state)
         except (SparklogError, AssertionError) as error:
@@ -437,13 +437,3 @@ class History:
 def _named(urls: Iterable[str]) -> str:
     """Stores by their short names."""
     return ",".join(sorted(url.rpartition("store-")[2] for url in urls)) or "none"
-
-
-class _Calm:
-    """Calls of checks meet no faults."""
-
-    def call(self, place: Place, operation: str, key: str, perform: Callable[[], object]) -> object:
-        return perform()
-
-    def created(self, place: Place, key: str, body: bytes) -> None:
-        pass

@@ -96,9 +96,7 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
 
 def _is_marked(world: World, url: str) -> bool:
     """Whether a store has the mark of a restore to this place."""
-    return any(
-        url.encode() in store.bodies[key] for store in world.stores.values() for key in store.with_prefix(OWNERS)
-    )
+    return any(url.encode() in store.bodies[key] for store in world.stores.values() for key in store.keys(OWNERS))
 
 
 def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | None]) -> Attempt:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from greenlet import getcurrent, greenlet
 
-START_MS = 1_700_000_000_000
+from tests.kit.hand_clock import START_MS
 
 
 class Killed(BaseException):

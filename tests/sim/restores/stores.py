@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from sparklog.chain.owner import is_mark
-from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.storage.keys import COPIES, INCARNATION, OWNERS, PROBES, RESTORES
-from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
+from tests.kit.dict_store import DictStore
+from tests.kit.faulty_store import WRITES
+from tests.kit.store_around import StoreAround
 from tests.sim.restores.scheduler import Killed, Process
 
 if TYPE_CHECKING:
     from tests.sim.restores.world import World
 
+NO_CALLS = ("upload", "write", "abort", "copy_from", "remove_abandoned")
 CALL_FAULTS = ("unavailable", "reply-lost", "lost", "late-put")
 
 
-class Place:
-    """Objects by key, and their past. `hurt_at`: the step at which a fault last took something away."""
+class Place(DictStore):
+    """Objects by key, and their past. As a store it meets no faults.
+
+    `hurt_at`: the step at which a fault last took something away.
+    """
 
     def __init__(self, url: str, step: Callable[[], int]) -> None:
-        self.url = url
-        self.bodies: dict[str, bytes] = {}
-        self.keys: list[str] = []
+        super().__init__(url, {})
+        self._sorted: list[str] = []
         self.put_at: dict[str, int] = {}
         self.hurt_at = -1
         self.flipped_at = -1
@@ -38,37 +44,25 @@ class Place:
         self._step = step
         self._log: list[tuple[int, str, bytes | None]] = []  # all changes, to set it back
 
-    def put(self, key: str, body: bytes) -> bool:
-        """Whether the key was free."""
+    def add(self, key: str, body: bytes) -> bool:
         if key in self.bodies:
             return False
         self._set(key, body)
         return True
 
-    def delete(self, key: str) -> None:
-        """Remove an object, if it is there."""
+    def drop(self, key: str) -> None:
         if key in self.bodies:
             self._drop(key)
 
-    def first_after(self, prefix: str, key: str) -> str | None:
-        """See the port."""
-        at = max(bisect_right(self.keys, key), bisect_left(self.keys, prefix))
-        return self.keys[at] if at < len(self.keys) and self.keys[at].startswith(prefix) else None
-
-    def with_prefix(self, prefix: str) -> list[str]:
-        """The keys that begin with it, ascending."""
-        at = bisect_left(self.keys, prefix)
-        found = []
-        while at < len(self.keys) and self.keys[at].startswith(prefix):
-            found.append(self.keys[at])
-            at += 1
-        return found
+    def keys(self, prefix: str) -> list[str]:
+        begin = bisect_left(self._sorted, prefix)
+        return list(takewhile(lambda key: key.startswith(prefix), islice(self._sorted, begin, None)))
 
     # ---- faults ---------------------------------------------------------------------------------
 
     def wipe(self) -> None:
         """Nothing is left."""
-        for key in list(self.keys):
+        for key in list(self._sorted):
             self._drop(key)
         self.hurt_at = self._step()
 
@@ -88,7 +82,7 @@ class Place:
         before = dict(self.bodies)
         kept, self._log = self._log[:keep], []
         self.bodies.clear()
-        self.keys.clear()
+        self._sorted.clear()
         for _, key, body in kept:
             if body is not None:
                 self._set(key, body)
@@ -99,7 +93,7 @@ class Place:
 
     def flip(self, dice: random.Random) -> str | None:
         """One byte of one copy is another one. Returns its key."""
-        copies = [key for key in self.with_prefix(COPIES) if self.bodies[key] and not is_mark(self.bodies[key])]
+        copies = [key for key in self.keys(COPIES) if self.bodies[key] and not is_mark(self.bodies[key])]
         if not copies:
             return None
         kinds = sorted({key.split("/")[2] for key in copies if key.count("/") > 2})
@@ -114,115 +108,39 @@ class Place:
     def _set(self, key: str, body: bytes) -> None:
         self.bodies[key] = body
         self.put_at[key] = self._step()
-        insort(self.keys, key)
+        insort(self._sorted, key)
         self._log.append((self._step(), key, body))
 
     def _drop(self, key: str) -> None:
         del self.bodies[key]
-        del self.keys[bisect_left(self.keys, key)]
+        del self._sorted[bisect_left(self._sorted, key)]
         self._log.append((self._step(), key, None))
 
 
-class View:
-    """A place as the port `ObjectStore`. Each call of an actor may meet a fault, and others may go first."""
-
-    read_ahead = 0
+class View(StoreAround):
+    """A place as an actor reaches it. Each call may meet a fault, and others may go first."""
 
     def __init__(self, place: Place, world: World) -> None:
+        super().__init__(place)
         self.place = place
-        self.url = place.url
         self._world = world
 
-    def __repr__(self) -> str:
-        return f"View({self.url!r})"
-
-    def put_if_absent(self, key: str, body: Bytes) -> None:
-        whole = bytes(body)
-        if not self._world.call(self.place, "put", key, lambda: self._put(key, whole)):
+    def call(self, method: str, key: str, perform: Callable[[], Any]) -> Any:
+        if method in NO_CALLS:
+            return perform()
+        if method not in WRITES:
+            return self._world.call(self.place, method, key, perform)
+        if not self._world.call(self.place, "put", key, lambda: self._put(key, perform)):
             raise KeyExists(f"{key} at {self.url}")
-
-    def upload(self, key: str) -> SimUpload:
-        return SimUpload(self, key)
-
-    def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        return False
-
-    def get(self, key: str) -> memoryview:
-        return memoryview(self._world.call(self.place, "get", key, lambda: self._body(key)))
-
-    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        return self.get(key)
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        body = self.get(key)
-        if any(end > len(body) for _, end in ranges):
-            raise Damaged(f"{key} at {self.url} ends at byte {len(body)}, wanted {ranges}")
-        return [body[start:end] for start, end in ranges]
-
-    def size(self, key: str) -> int:
-        return int(self._world.call(self.place, "size", key, lambda: len(self._body(key))))
-
-    def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        place = self.place
-        listed = self._world.call(
-            place,
-            "list",
-            prefix,
-            lambda: [StoredKey(key, len(place.bodies[key]), 0) for key in place.with_prefix(prefix)],
-        )
-        return iter(listed)
-
-    def first_key_after(self, prefix: str, key: str) -> str | None:
-        found: str | None = self._world.call(self.place, "first", key, lambda: self.place.first_after(prefix, key))
-        return found
-
-    def delete(self, key: str) -> None:
-        self._world.call(self.place, "delete", key, lambda: self.place.delete(key))
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self.delete(key)
-
-    def free_bytes(self) -> int | None:
         return None
 
-    def remove_abandoned(self, before_ms: int) -> int:
-        return 0
-
-    def _body(self, key: str) -> bytes:
-        try:
-            return self.place.bodies[key]
-        except KeyError:
-            raise KeyNotFound(f"{key} at {self.url}") from None
-
-    def _put(self, key: str, body: bytes) -> bool:
-        if not self.place.put(key, body):
-            return False
-        self._world.created(self.place, key, body)
-        return True
-
-
-class SimUpload:
-    """See `storage.object_store.Upload`."""
-
-    def __init__(self, view: View, key: str) -> None:
-        self._view, self._key = view, key
-        self._parts: list[bytes] = []
-
-    def write(self, body: Bytes) -> None:
-        self._parts.append(bytes(body))
-
-    def publish(self) -> None:
-        self._view.put_if_absent(self._key, b"".join(self._parts))
-
-    def abort(self) -> None:
-        self._parts.clear()
-
-    def __enter__(self) -> SimUpload:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abort()
+    def _put(self, key: str, perform: Callable[[], None]) -> bool:
+        """Whether the key was free: whoever gave the call up hears of nothing."""
+        with suppress(KeyExists):
+            perform()
+            self._world.created(self.place, key, self.place.bodies[key])
+            return True
+        return False
 
 
 def faulty_call(world: World, place: Place, operation: str, key: str, perform: Callable[[], Any]) -> Any:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from tests.sim.restores.director import run
+from tests.kit.kernel import finding, reported, trace_hash_elsewhere
+from tests.sim.restores.director import Played
 from tests.sim.restores.found_seeds import FOUND
 from tests.sim.restores.prepare import prepare
-from tests.sim.restores.world import World
 
-ROOT = Path(__file__).parents[3]
 SEEDS = 25  # of a part: `make test` runs the first, a campaign all
 PARTS = 8
 FAULTS = (
@@ -55,13 +48,11 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(monkeypatch)
 
 
-def played(seed: int) -> World:
-    """The world of a seed, at its end. Fails with the end of its history if it broke a promise."""
-    world = World(seed)
-    try:
-        run(world)
-    except AssertionError as error:
-        raise AssertionError("\n".join([f"seed {seed}: {error}", *world.history_lines()])) from error
+def played(seed: int) -> Played:
+    """The world of a seed, at its end."""
+    world = Played(seed)
+    with reported(world):
+        world.run()
     return world
 
 
@@ -86,31 +77,12 @@ def test_a_seed_that_once_broke_a_promise_breaks_none(name: str) -> None:
 
 def test_a_seed_always_gives_the_same_run() -> None:
     """Also in another process, where sets of names have another order."""
-    again = subprocess.run(
-        [sys.executable, "-c", _AGAIN],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "12345"},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
-    assert [trace_hash(seed) for seed in (7, 8)] == again
-    assert again[0] != again[1]
+    hashes = [trace_hash(seed) for seed in (7, 8)]
+    assert [trace_hash_elsewhere("tests.sim.restores.test_restores", seed) for seed in (7, 8)] == hashes
+    assert hashes[0] != hashes[1]
 
 
 def trace_hash(seed: int) -> str:
-    """A hash of all that happened."""
-    world = World(seed)
-    with suppress(AssertionError):
-        run(world)
-    return hashlib.sha256("\n".join(map(str, world.trace)).encode()).hexdigest()
-
-
-_AGAIN = """
-import pytest
-from tests.sim.restores.prepare import prepare
-from tests.sim.restores.test_restores import trace_hash
-with pytest.MonkeyPatch.context() as patch:
-    prepare(patch)
-    print(trace_hash(7), trace_hash(8))
-"""
+    world = Played(seed)
+    finding(world)
+    return world.trace_hash()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.storage.keys import RESTORES, SNAPSHOTS
+from tests.kit.kernel import SHOWN, Simulation
 from tests.sim.restores.history import History
 from tests.sim.restores.prepare import enter, leave
 from tests.sim.restores.scheduler import Broken, Process, Scheduler
@@ -61,19 +61,17 @@ def shape_of(dice: random.Random) -> Shape:
     )
 
 
-class World:
+class World(Simulation):
     """Places, actors and history of one run. `known`: the places of stores by id, also of those that are removed."""
 
     def __init__(self, seed: int, shape: Shape | None = None) -> None:
-        self.seed = seed
+        super().__init__(seed)
         self.dice = random.Random(seed)
         self.ids = random.Random(seed + 1)
         self.shape = shape or shape_of(self.dice)
         self.scheduler = Scheduler(
             self.dice, keenness=self.shape.keenness, step_ms=self.shape.step_ms, stalls=self.shape.stalls
         )
-        self.counts: Counter[str] = Counter()
-        self.trace: list[tuple[Any, ...]] = []
         self.places: dict[str, Place] = {}
         self.stores: dict[str, Place] = {}
         self.known: dict[str, Place] = {}
@@ -202,7 +200,7 @@ class World:
         self.scheduler.run(lambda: False, 100_000)
         return url
 
-    def run(self, play: Callable[[World], None]) -> None:
+    def play(self, play: Callable[[World], None]) -> None:
         """Play until the end, or until a promise is broken: raises AssertionError."""
         enter(self)
         try:
@@ -211,14 +209,17 @@ class World:
             raise AssertionError(str(broken)) from None
         finally:
             self.scheduler.end()
+            self.steps = self.scheduler.steps
             self.counts["stalled"] += self.scheduler.stalled
             self.counts["exempted"] += self.history.exempted
             self.counts["late-but-there"] += self.history.late
             leave()
 
-    def history_lines(self, last: int = 60) -> list[str]:
-        """The end of the trace, for people."""
-        return [f"{step:>7} " + " ".join(str(word)[:200] for word in words) for step, *words in self.trace[-last:]]
+    def shown(self) -> str:
+        return f"{self.shape}, {self.steps} steps"
+
+    def story(self) -> list[str]:
+        return [f"{step:>7} " + " ".join(str(word)[:200] for word in words) for step, *words in self.trace[-SHOWN:]]
 
 
 def where(error: BaseException) -> str:

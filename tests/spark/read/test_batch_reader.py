@@ -22,19 +22,13 @@ from sparklog.options.typed import parse_read_options
 from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from tests.faults.unchanged_cluster import unchanged
+from tests.kit.log import rows
 from tests.spark.conftest import Read
 from tests.spark.rewriting import roll_and_delete
 
 pytestmark = pytest.mark.spark
 
 TIME_US = 1_700_000_000_123_456
-
-
-def rows(values: list[str], partition: int = 0, **more: pa.Array) -> pa.Table:
-    count = len(values)
-    return pa.table(
-        {"value": pa.array(values), "partition": pa.array([partition] * count, pa.int32()), **more},
-    )
 
 
 def numbered(cluster: Cluster, topic: str = "t", partitions: int = 3, count: int = 10) -> None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import sparklog
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
 from sparklog.options.streams import parse_stream_read_options
 from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
+from tests.kit.hand_clock import HandClock
+from tests.kit.log import new_cluster, rows
 
 Json = dict[str, Any]
 
@@ -27,9 +24,7 @@ Json = dict[str, Any]
 @contextmanager
 def memory_cluster(monkeypatch: pytest.MonkeyPatch, stores: str = "") -> Iterator[Cluster]:
     """A cluster in this process, to which every stream reader connects. `stores`: their ids, if not one alone."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url, stores={store: f"{url}-{store}" for store in stores} or None)
-    with sparklog.connect(url) as made:
+    with new_cluster(stores) as made:
         for module in ("read.stream_reader", "read.task_to_read", "write.stream_writer", "write.batch_writer"):
             monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)
         yield made
@@ -38,27 +33,11 @@ def memory_cluster(monkeypatch: pytest.MonkeyPatch, stores: str = "") -> Iterato
 def send(cluster: Cluster, topic: str, partition: int, count: int) -> None:
     """Append `count` records to a partition; their values are their offsets."""
     begin = cluster.describe(topic).partitions[partition].high_watermark
-    values = [str(begin + index).encode() for index in range(count)]
-    cluster.append(topic, pa.table({"value": values, "partition": pa.array([partition] * count, pa.int32())}))
+    cluster.append(topic, rows([f"{begin + index}" for index in range(count)], partition))
 
 
-@dataclass
-class HeldClock:
-    """A clock that moves only when a test moves it."""
-
-    ms: int = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def pause(self, duration_ms: float, bell: object = None) -> None:
-        raise AssertionError("a stream reader waits for nothing")
-
-    def wait(self, changed: threading.Condition, longest_ms: int) -> None:
-        raise AssertionError("a stream reader waits for nothing")
+def never() -> None:
+    raise AssertionError("a stream reader waits for nothing")
 
 
 @dataclass
@@ -66,7 +45,7 @@ class DrivenStream:
     """Runs of one query. `offsets` is its checkpoint: the position after each micro-batch, as text."""
 
     options: dict[str, object]
-    clock: HeldClock = field(default_factory=HeldClock)
+    clock: HandClock = field(default_factory=lambda: HandClock(0, [never]))
     offsets: list[str] = field(default_factory=list)
     available_now: bool = False
     reader: StreamReader | None = None

@@ -8,7 +8,6 @@ Drivers stop, die at any step, or go on as zombies beside their successors. Afte
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ import pytest
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict, UnknownMemberId
+from tests.kit.kernel import RandomSteps, played
 from tests.spark.stream.driven_query import GROUP, DrivenQuery, Run
 from tests.spark.stream.driven_stream import memory_cluster, send
 
@@ -32,23 +32,25 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield made
 
 
-class History:
-    """One seed, one history."""
+class History(RandomSteps):
+    """One seed, one history. `driver` is the run of the query that nothing has ended."""
+
+    length = STEPS
 
     def __init__(self, log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-        self.dice = random.Random(seed)
+        super().__init__(seed)
         self.log = log
         self.query = DrivenQuery(log, monkeypatch, subscribePattern="t.*")
         self.sizes = {("t0", 0): 0}  # records in each partition
-        self.run: Run | None = None
+        self.driver: Run | None = None
         self.zombies: list[tuple[Run, str]] = []  # and what each of them does next
         self.output: dict[tuple[str, int], list[int]] = {}
         self.read = [0] * PARTITIONS
-        self.counts: dict[str, int] = {}
 
     def step(self) -> None:
         kind = self.dice.choice(KINDS)
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.counts[kind] += 1
+        self.trace.append(kind)
         match kind:
             case "data":
                 place, count = self.dice.choice(sorted(self.sizes)), self.dice.randrange(1, 9)
@@ -65,9 +67,9 @@ class History:
                     self.log.add_partitions(topic, total)
                     self.sizes[topic, total - 1] = 0
             case "stop":
-                self.run = None
+                self.driver = None
             case "limit":
-                self.run = None
+                self.driver = None
                 self.query.options["maxOffsetsPerTrigger"] = self.dice.choice([1, 3, 10, 1000])
             case "work":
                 self.work()
@@ -79,7 +81,7 @@ class History:
 
     def work(self, dies_before: str = "") -> None:
         """A micro-batch. The driver may die before one of its steps, and go on later as if nothing had been."""
-        run, self.run = self.run or self.query.begin(), None
+        run, self.driver = self.driver or self.query.begin(), None
         with suppress(Conflict):  # a zombie was faster
             steps = ("work", "commit", "end") if run.plan() else ()
             for step in steps:
@@ -89,7 +91,7 @@ class History:
                 self.go_on(run, step)
                 if step == "commit" and dies_before == "commit again":
                     run.commit()
-            self.run = run
+            self.driver = run
 
     def go_on(self, run: Run, step: str) -> None:
         if step == "work":
@@ -112,6 +114,13 @@ class History:
             if run.plan():
                 self.zombies.append((run, "work"))
 
+    def end(self) -> None:
+        self.driver = None
+        for _ in range(sum(self.sizes.values()) + 2):
+            self.work()
+        self.check()
+        assert self.output == {place: list(range(size)) for place, size in self.sizes.items() if size}
+
     def check(self) -> None:
         for partition in range(PARTITIONS):
             start = self.read[partition]
@@ -131,25 +140,12 @@ def _between(start: dict[str, dict[str, dict[str, int]]], end: dict[str, dict[st
     )
 
 
-def run_history(log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int) -> History:
-    history = History(log, monkeypatch, seed)
-    for _ in range(STEPS):
-        history.step()
-    history.run = None
-    for _ in range(sum(history.sizes.values()) + 2):
-        history.work()
-    history.check()
-    assert history.output == {place: list(range(size)) for place, size in history.sizes.items() if size}
-    return history
-
-
 # M: I-04 I-05
 @pytest.mark.parametrize("seed", range(20))
 def test_output_and_consumed_offsets_agree_at_every_step(
     log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    history = run_history(log, monkeypatch, seed)
-    assert history.counts["work"] > 5
+    assert played(History(log, monkeypatch, seed)).counts["work"] > 5
 
 
 def test_a_group_with_members_keeps_a_micro_batch_out(log: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,4 +181,4 @@ def test_a_topic_that_goes_while_a_micro_batch_runs_keeps_no_records_out(
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(100, 400))
 def test_many_histories(log: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    run_history(log, monkeypatch, seed)
+    played(History(log, monkeypatch, seed))

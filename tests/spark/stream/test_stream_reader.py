@@ -149,9 +149,9 @@ def test_a_micro_batch_waits_for_its_least_offsets_or_the_longest_delay(log: Clu
     assert rows is not None
     assert len(rows) == 15
     send(log, "t", 0, 1)
-    query.clock.ms += 5 * MINUTE - 1
+    query.clock.at_ms += 5 * MINUTE - 1
     assert query.trigger() is None
-    query.clock.ms += 1
+    query.clock.at_ms += 1
     assert query.trigger() == [("t", 0, 17)]
     send(log, "t", 0, 40)
     rows = query.trigger()
@@ -167,11 +167,11 @@ def test_each_run_begins_without_waiting_even_with_nothing(log: Cluster) -> None
     assert query.trigger() is None
     query.stop()
     assert query.trigger() == [("t", 0, 0), ("t", 0, 1)], "a restart"
-    query.clock.ms += 5 * MINUTE
+    query.clock.at_ms += 5 * MINUTE
     assert query.trigger() is None, "nothing to read, and the delay counts anew"
     send(log, "t", 0, 14)
     assert query.trigger() is None
-    query.clock.ms += 5 * MINUTE
+    query.clock.at_ms += 5 * MINUTE
     assert len(query.trigger() or ()) == 14
 
 

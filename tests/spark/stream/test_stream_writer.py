@@ -29,6 +29,7 @@ from sparklog.spark.write.stream_writer import (
 )
 from sparklog.storage.memory import MemoryStore
 from tests.client.replicated_cluster import come_back
+from tests.kit.log import values
 from tests.spark.stream.driven_query import Context
 from tests.spark.stream.driven_stream import memory_cluster
 
@@ -82,10 +83,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 @pytest.fixture
 def sink(log: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sink:
     return Sink(monkeypatch)
-
-
-def values(log: Cluster) -> list[str]:
-    return [value.decode() for value in log.read("t", partition=0, columns=["value"])["value"].to_pylist()]
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from sparklog.options.typed import parse_write_options
 from sparklog.spark.write import batch_writer
 from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage, begin_write
 from tests.faults.unchanged_cluster import unchanged
+from tests.kit.log import values
 from tests.spark.conftest import Read, Write
 
 KEYED = StructType().add("key", "string").add("value", "string")
@@ -54,10 +55,6 @@ def ran(writer: BatchWriter, *batches: pa.RecordBatch, task: int = 0) -> TaskMes
     """The message of one task, as it reaches the driver."""
     message = pickle.loads(pickle.dumps(writer)).write(iter(batches))
     return TaskMessage(task, message.host, message.written)
-
-
-def values(cluster: Cluster, partition: int = 0) -> list[str]:
-    return [each.decode() for each in cluster.read("t", partition=partition)["value"].to_pylist()]
 
 
 def objects(cluster: Cluster) -> list[str]:
