@@ -11,6 +11,10 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
 final class LogBatchWrite implements BatchWrite {
+  private static final String UNKNOWN =
+      "COMMIT_OUTCOME_UNKNOWN: the rows may have been written, all of them or none: look before you write them again"
+          + " (with txnAppId and txnVersion a repeat is safe); ";
+
   private final RowColumns columns;
   private final JsonNode begun;
 
@@ -27,7 +31,16 @@ final class LogBatchWrite implements BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    ask(end("commit_write", messages), "commit");
+    try {
+      Planner.ofDriver().ask(end("commit_write", messages));
+    } catch (SparklogException error) {
+      throw (isOfPlanner(error) ? new SparklogException(UNKNOWN + error.getMessage(), error) : error).inDriver("commit");
+    }
+  }
+
+  /** True if no answer came: the commit may have landed before the planner ended. */
+  private static boolean isOfPlanner(SparklogException error) {
+    return error.getMessage().startsWith(Planner.FAILED);
   }
 
   @Override

@@ -32,6 +32,7 @@ final class Planner {
   static final ObjectMapper JSON =
       JsonMapper.builder().propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE).build();
   private static final String PROTOCOL = "2"; // of the messages; another sparklog may speak another one
+  static final String FAILED = "PLANNER_FAILED"; // an error of the planner itself, in place of an answer
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;
   private static final Map<String, Planner> RUNNING = new HashMap<>();
@@ -54,7 +55,7 @@ final class Planner {
     try {
       process = builder.start();
     } catch (IOException error) {
-      throw new SparklogException("PLANNER_FAILED: can't start " + python + ": " + error.getMessage(), error);
+      throw new SparklogException(FAILED + ": can't start " + python + ": " + error.getMessage(), error);
     }
     requests = new DataOutputStream(process.getOutputStream());
     Thread replies = new Thread(this::receive, "sparklog-planner");
@@ -146,7 +147,7 @@ final class Planner {
       throw ended(error.getCause());
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
-      throw new SparklogException("PLANNER_FAILED: interrupted", error);
+      throw new SparklogException(FAILED + ": interrupted", error);
     } finally {
       awaited.remove(id);
     }
@@ -177,7 +178,7 @@ final class Planner {
 
   private SparklogException ended(Throwable reason) {
     return new SparklogException(
-        "PLANNER_FAILED: " + python + " -m sparklog.spark.planner has ended (its standard error says why): is sparklog"
+        FAILED + ": " + python + " -m sparklog.spark.planner has ended (its standard error says why): is sparklog"
             + " installed there? Set PYSPARK_PYTHON or spark.pyspark.python to a Python that has it, or read with the"
             + " option " + SparklogSource.READER + "=rows",
         reason);
