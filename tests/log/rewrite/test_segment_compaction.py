@@ -238,9 +238,11 @@ def test_the_next_holder_goes_on_behind_the_records_that_the_first_one_gave(at: 
     failing.plan(Fault.UNAVAILABLE, "get_ranges", skip=at - 1)
     assert list(scanned(held_by(log, "ba"), 0, 40, stores)) == EVERY_THIRD
     again = [offset for offset in EVERY_THIRD if offset != 13]
+    stores = stores_of(log, b=failing)  # of which no failure is remembered
     failing.plan(Fault.UNAVAILABLE, "get_ranges", skip=at - 1)
     ids = upload_ids(9_000)
     made = compact(held_by(log, "ba"), np.array(again), target(), stores, lanes_of(a=log.store), lambda: next(ids))
+    assert not failing.planned, "it was asked first"
     assert sum(each.new.records for each in made.slices) == len(again)
 
 
