@@ -48,6 +48,7 @@ GROUPS: Final = {
         "tests/spark/stream/test_killed_executors.py",
         "tests/faults/test_killed_servers.py",
         "tests/storage/test_probe_servers.py",
+        "tests/spark/columns/test_column_writes.py",
     ),
     "Spark, local[2] and then another master": (
         "tests/spark/",
