@@ -166,7 +166,7 @@ GUARDS: Final = (
         "written-batches",
         "No batch exceeds its limit by a large record.",
         "ObjectWriter",
-        "rows.sizeBytes() + size > task.plan.limits.largestBatchBytes()",
+        "rows.sizeBytes() + size > task.plan.limits().largestBatchBytes()",
         "rows.sizeBytes() < 0",
         f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
     ),
@@ -201,5 +201,13 @@ GUARDS: Final = (
         "if not request.with_records and any(",
         "if request.topic is None and any(",
         ("tests/spark/columns/test_catalog.py::test_a_topic_with_records_is_deleted_only_by_purge",),
+    ),
+    _guard(
+        "commit-again",
+        "A commit whose planner dies is submitted again, as the same command.",
+        "LogBatchWrite",
+        "attempt < ATTEMPTS; attempt++",
+        "attempt < 1; attempt++",
+        "tests/spark/columns/test_column_writes.py::test_a_commit_whose_planner_dies_lands_once",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
@@ -316,6 +317,54 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         write(frame.mapInArrow(killed, "value string"), "t")
         assert cluster.describe("t").records == rows
         assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
+
+
+DYING_PLANNER = """
+import os, pathlib, runpy
+from sparklog.spark.planner import write_requests
+
+deaths = pathlib.Path({deaths!r})
+commit = write_requests.WRITE_REQUESTS["commit_write"]
+
+
+def commit_and_die(payload):
+    answer, left = commit(payload), int(deaths.read_text())
+    if left:
+        deaths.write_text(str(left - 1))
+        os._exit(9)
+    return answer
+
+
+write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
+runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_a_commit_whose_planner_dies_lands_once(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path, deaths: int
+) -> None:
+    """It dies after the commit and before the answer: the next one is asked, and then the outcome is unknown."""
+    left, program, python = tmp_path / "deaths", tmp_path / "planner.py", tmp_path / "python"
+    program.write_text(DYING_PLANNER.format(deaths=str(left)))
+    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {program} "$3";; esac'
+    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    spark = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
+    cluster.create_topic("t")
+    state = cluster.connection.follower.newest_state()
+    left.write_text(str(deaths))
+    frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
+    if deaths == 1:
+        write(frame, "t")
+    else:
+        version = {"txnAppId": "app", "txnVersion": "1"}
+        with pytest.raises(AnalysisException, match="COMMIT_OUTCOME_UNKNOWN: the rows may have been written"):
+            write(frame, "t", **version)
+        write(frame, "t", **version)  # a repeat adds nothing
+    assert left.read_text() == "0"
+    assert cluster.describe("t").records == 10
+    assert cluster.connection.follower.newest_state().n == state.n + 1
 
 
 # ---- attempts ---------------------------------------------------------------------------------------

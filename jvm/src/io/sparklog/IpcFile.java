@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.zip.CRC32C;
 
@@ -18,17 +17,16 @@ final class IpcFile {
   }
 
   private final Sink sink;
-  private final JsonNode format;
+  private final WritePlan.Format format;
   private final Grown blocks = new Grown(); // of the footer: position, metadata's length, padding, body's length
   private final CRC32C crc = new CRC32C();
   private int batches;
   private long position;
 
-  /** `format`: what Python calls `_Format`, of the schema of the file. */
-  IpcFile(Sink sink, JsonNode format) throws IOException {
+  IpcFile(Sink sink, WritePlan.Format format) throws IOException {
     this.sink = sink;
     this.format = format;
-    write(format.get("head").binaryValue());
+    write(format.head());
   }
 
   /** Add a message, and return its position in the file. */
@@ -46,8 +44,8 @@ final class IpcFile {
 
   /** Write the end. No message may follow. */
   void finish() throws IOException {
-    byte[] template = format.get("footer").binaryValue();
-    int field = format.get("blocks_at").asInt();
+    byte[] template = format.footer();
+    int field = format.blocksAt();
     int vector = template.length + Math.floorMod(4 - template.length, 8); // whose structs begin at a multiple of 8
     Grown footer = new Grown();
     footer.add(template, template.length);

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
 final class LogBatchWrite implements BatchWrite {
+  private static final int ATTEMPTS = 3;
   private static final String UNKNOWN =
       "COMMIT_OUTCOME_UNKNOWN: the rows may have been written, all of them or none: look before you write them again"
           + " (with txnAppId and txnVersion a repeat is safe); ";
@@ -29,18 +30,26 @@ final class LogBatchWrite implements BatchWrite {
     return new TaskWriterFactory(columns, begun.get("task").toString(), Planner.pythonCommand());
   }
 
+  /**
+   * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
+   * submits the same command, which lands once (`BatchWriter.commit`).
+   */
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    try {
-      Planner.ofDriver().ask(end("commit_write", messages));
-    } catch (SparklogException error) {
-      throw (isOfPlanner(error) ? new SparklogException(UNKNOWN + error.getMessage(), error) : error).inDriver("commit");
+    ObjectNode request = end("commit_write", messages);
+    SparklogException unanswered = null;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+      try {
+        Planner.ofDriver().ask(request);
+        return;
+      } catch (SparklogException error) {
+        if (!error.getMessage().startsWith(Planner.FAILED)) {
+          throw error.inDriver("commit");
+        }
+        unanswered = error;
+      }
     }
-  }
-
-  /** True if no answer came: the commit may have landed before the planner ended. */
-  private static boolean isOfPlanner(SparklogException error) {
-    return error.getMessage().startsWith(Planner.FAILED);
+    throw new SparklogException(UNKNOWN + unanswered.getMessage(), unanswered).inDriver("commit");
   }
 
   @Override

@@ -21,6 +21,7 @@ final class LogScan implements SupportsReportStatistics, Batch {
   private final Bounds bounds;
   private final int limit;
   private boolean isStream;
+  private List<TaskToRead> tasks;
 
   LogScan(ScanBuilder rows, StructType schema, PlannedRead read, Bounds bounds, int limit) {
     this.rows = rows;
@@ -80,16 +81,18 @@ final class LogScan implements SupportsReportStatistics, Batch {
   }
 
   /** The tasks that the filters leave, up to the one with which the limit is reached. */
-  private List<TaskToRead> tasks() {
-    List<TaskToRead> needed = new ArrayList<>();
-    long records = 0;
-    for (TaskToRead task : read.tasks()) {
-      if (records < limit && bounds.mayHave(task)) {
-        needed.add(task);
-        records += task.records();
+  private synchronized List<TaskToRead> tasks() {
+    if (tasks == null) {
+      tasks = new ArrayList<>();
+      long records = 0;
+      for (TaskToRead task : read.tasks()) {
+        if (records < limit && bounds.mayHave(task)) {
+          tasks.add(task);
+          records += task.records();
+        }
       }
     }
-    return needed;
+    return tasks;
   }
 
   @Override

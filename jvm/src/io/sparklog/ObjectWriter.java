@@ -46,15 +46,15 @@ final class ObjectWriter {
         held.put(partition, new ArrayList<>());
         task.partitions++;
       }
-    } else if (rows.sizeBytes() + size > task.plan.limits.largestBatchBytes()) {
+    } else if (rows.sizeBytes() + size > task.plan.limits().largestBatchBytes()) {
       encode(partition);
       rows = pending[partition] = task.emptyRows();
     }
     rows.add(row);
     countPending(size);
-    if (rows.sizeBytes() >= task.plan.limits.enoughBytes(task.partitions)) {
+    if (rows.sizeBytes() >= task.plan.limits().enoughBytes(task.partitions)) {
       encode(partition);
-      if (topic.partitions() == 1 && heldBytes >= task.plan.limits.streamedFromBytes()) {
+      if (topic.partitions() == 1 && heldBytes >= task.plan.limits().streamedFromBytes()) {
         stream();
       }
     }
@@ -133,7 +133,7 @@ final class ObjectWriter {
     PendingRows rows = pending[partition];
     pending[partition] = null;
     countPending(-rows.sizeBytes());
-    boolean isLarge = rows.sizeBytes() > task.plan.limits.largestBatchBytes();
+    boolean isLarge = rows.sizeBytes() > task.plan.limits().largestBatchBytes();
     EncodedBatch batch = rows.encode(partition, encoder);
     if (!isLarge) {
       task.reuse(rows);

@@ -25,7 +25,7 @@ final class OpenObject {
     name = String.format("append/%s/%020d-%s", uploadId.substring(0, 2), plan.n0(), uploadId); // storage/keys.py
     upload = to.begin(dataKey());
     try {
-      file = new IpcFile(upload, plan.objectFormat());
+      file = new IpcFile(upload, plan.object());
     } catch (IOException error) {
       upload.abort();
       throw error;
@@ -40,7 +40,7 @@ final class OpenObject {
   void publish(Encoder encoder, TaskWritten written) throws IOException {
     file.finish();
     upload.publish();
-    byte[] body = index.encode(plan.indexFormat(), encoder);
+    byte[] body = index.encode(plan.index(), encoder);
     ObjectUpload beside = to.begin(indexKey());
     try {
       beside.write(body, body.length);

@@ -95,6 +95,15 @@ final class Planner {
   }
 
   /** JSON as a record of this type. Throws IllegalStateException if something has another type or does not fit. */
+  static <T> T value(String json, Class<T> type) {
+    try {
+      return JSON.readValue(json, type);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** As {@link #value(String, Class)}, of JSON that is parsed already. */
   static <T> T value(JsonNode json, Class<T> type) {
     try {
       return JSON.treeToValue(json, type);

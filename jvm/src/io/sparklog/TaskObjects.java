@@ -44,7 +44,7 @@ final class TaskObjects {
 
   /** Close the largest objects until the open ones together are smaller than one object may be. */
   void closeWhatIsFull() {
-    while (pendingBytes + heldBytes + streamedBytes >= plan.limits.objectBytes()) {
+    while (pendingBytes + heldBytes + streamedBytes >= plan.limits().objectBytes()) {
       writers.stream().max(Comparator.comparingLong(ObjectWriter::sizeBytes)).orElseThrow().close();
     }
   }
@@ -92,7 +92,7 @@ final class TaskObjects {
   }
 
   private SparklogException asked(ObjectNode request, IOException cause) {
-    request.put("plan", plan.forPlanner());
+    request.put("plan", plan.plan());
     try {
       Planner.of(python).ask(request);
     } catch (SparklogException error) {

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import java.util.List;
 import java.util.Map;
 
@@ -53,10 +52,6 @@ record TaskPlan(List<Range> ranges, Map<String, Store> stores, boolean failOnDat
 
   /** The task in JSON. Throws IllegalStateException if it is another sparklog's. */
   static TaskPlan of(String json) {
-    try {
-      return Planner.value(Planner.JSON.readTree(json), TaskPlan.class);
-    } catch (JsonProcessingException error) {
-      throw new IllegalStateException(error);
-    }
+    return Planner.value(json, TaskPlan.class);
   }
 }

@@ -25,7 +25,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.plan = plan;
     this.number = number;
     objects = new TaskObjects(plan, python);
-    only = plan.topic() == null ? null : new TopicWriter(objects, plan.topic(plan.topic()), number);
+    only = plan.topic() == null ? null : new TopicWriter(objects, plan.topics().get(plan.topic()), number);
   }
 
   @Override
@@ -67,7 +67,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
   /** The writer of a topic; null if there is no such topic. */
   private TopicWriter writer(String topic) {
     TopicWriter writer = writers.get(topic);
-    WritePlan.Topic planned = writer != null || topic == null ? null : plan.topic(topic);
+    WritePlan.Topic planned = writer != null || topic == null ? null : plan.topics().get(topic);
     if (planned != null) {
       writer = new TopicWriter(objects, planned, number);
       writers.put(topic, writer);

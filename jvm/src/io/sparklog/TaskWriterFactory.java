@@ -18,6 +18,6 @@ final class TaskWriterFactory implements DataWriterFactory {
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt) {
-    return new TaskWriter(columns, new WritePlan(plan), python, partition);
+    return new TaskWriter(columns, WritePlan.of(plan), python, partition);
   }
 }

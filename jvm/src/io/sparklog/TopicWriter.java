@@ -15,7 +15,7 @@ final class TopicWriter {
     this.task = task;
     this.topic = topic;
     this.sticky = sticky % topic.partitions();
-    enoughRows = task.plan.limits.enoughRows(topic.partitions());
+    enoughRows = task.plan.limits().enoughRows(topic.partitions());
     writers = new ObjectWriter[topic.stores().size()];
   }
 
@@ -24,7 +24,7 @@ final class TopicWriter {
     return (row.key() != null || !topic.needsKey())
         && row.sizeBytes() <= topic.maxMessageBytes()
         && (partition == null || partition >= 0 && partition < topic.partitions())
-        && (!hasTimestamp || row.timestampUs() >= topic.oldestUs() && row.timestampUs() <= topic.newestUs());
+        && (!hasTimestamp || topic.takesTimestamp(row.timestampUs()));
   }
 
   void add(LogRecord row, Integer partition) {

@@ -1,19 +1,31 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import java.util.ArrayList;
-import java.util.Arrays;
+import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 import java.util.List;
+import java.util.Map;
 
-/** The plan of a write, as the planner wrote it (JSON): what it calls `_TaskPlan`. */
-final class WritePlan {
-  private final JsonNode json;
-  final Limits limits;
+/**
+ * The plan of a write, which all its tasks share.
+ *
+ * @param topic the topic of all rows; null if each names its own
+ * @param topics by name: those that the cluster had when the write began, as far as rows may name them
+ * @param plan the same for a planner that words an error
+ */
+record WritePlan(
+    long n0, String topic, Map<String, Topic> topics, Limits limits, Format object, Format index, String plan) {
 
-  /** A topic to write to. Partition p goes to store `storeOf[p]` of `stores`, or to the only one. */
+  /** The plan in JSON. Throws IllegalStateException if it is another sparklog's. */
+  static WritePlan of(String json) {
+    return Planner.value(json, WritePlan.class);
+  }
+
+  /**
+   * A topic to write to. Partition p goes to store `storeOf[p]` of `stores`, or to the only one.
+   *
+   * @param oldestUs the earliest timestamp that it takes; null: any
+   * @param newestUs the latest one
+   */
   record Topic(
-      String name,
       int id,
       int partitions,
       List<Store> stores,
@@ -21,44 +33,27 @@ final class WritePlan {
       long maxMessageBytes,
       String compression,
       boolean needsKey,
-      long oldestUs,
-      long newestUs) {
-    private static Topic of(String name, JsonNode json) {
-      List<Store> stores = new ArrayList<>();
-      json.get("stores").forEach(store -> stores.add(Store.of(store)));
-      int[] storeOf = new int[json.get("store_of").size()];
-      Arrays.setAll(storeOf, partition -> json.get("store_of").get(partition).asInt());
-      return new Topic(
-          name,
-          json.get("id").asInt(),
-          json.get("partitions").asInt(),
-          stores,
-          storeOf,
-          json.get("max_message_bytes").asLong(),
-          json.get("compression").asText(),
-          json.get("needs_key").asBoolean(),
-          json.get("oldest_us").asLong(Long.MIN_VALUE),
-          json.get("newest_us").asLong(Long.MAX_VALUE));
-    }
+      Long oldestUs,
+      Long newestUs) {
 
     /** The number of the store that a partition goes to. */
     int storeOf(int partition) {
       return storeOf.length == 0 ? 0 : storeOf[partition];
     }
-  }
 
-  /** A store, and its registration and INCARNATION when the write began. */
-  record Store(String id, int registration, String url, String incarnation) {
-    private static Store of(JsonNode json) {
-      return new Store(
-          json.get("id").asText(),
-          json.get("registration").asInt(),
-          json.get("url").asText(),
-          json.get("incarnation").asText());
+    boolean takesTimestamp(long timestampUs) {
+      return (oldestUs == null || timestampUs >= oldestUs) && (newestUs == null || timestampUs <= newestUs);
     }
   }
 
-  /** The amounts that a task may hold at each stage: WriterLimits of log/write/task_objects.py. */
+  /** A store, and its registration and INCARNATION when the write began. */
+  record Store(String id, int registration, String url, String incarnation) {}
+
+  /** Arrow IPC files of one schema: their first bytes, and a footer whose offset at `blocksAt` is still to be set. */
+  record Format(byte[] head, byte[] footer, int blocksAt) {}
+
+  /** The amounts that a task may hold at each stage: WriterLimits of log/write/task_objects.py, which has more. */
+  @JsonIgnoreProperties(ignoreUnknown = true)
   record Limits(
       long fullBatchBytes,
       long smallestFullBatchBytes,
@@ -67,16 +62,6 @@ final class WritePlan {
       int gatherRows,
       int gatherRowsPerPartition,
       int mostGatheredRows) {
-    static Limits of(JsonNode json) {
-      return new Limits(
-          json.get("full_batch_bytes").asLong(),
-          json.get("smallest_full_batch_bytes").asLong(),
-          json.get("object_bytes").asLong(),
-          json.get("streamed_from_bytes").asLong(),
-          json.get("gather_rows").asInt(),
-          json.get("gather_rows_per_partition").asInt(),
-          json.get("most_gathered_rows").asInt());
-    }
 
     /** A batch may have this many bytes before it is encoded, unless it is a single record. */
     long largestBatchBytes() {
@@ -92,42 +77,5 @@ final class WritePlan {
     int enoughRows(int partitions) {
       return (int) Math.min(Math.max(gatherRows, (long) gatherRowsPerPartition * partitions), mostGatheredRows);
     }
-  }
-
-  WritePlan(String text) {
-    try {
-      json = Planner.JSON.readTree(text);
-    } catch (JsonProcessingException error) {
-      throw new IllegalStateException(error);
-    }
-    limits = Limits.of(json.get("limits"));
-  }
-
-  /** The topic of all rows; null if each names its own. */
-  String topic() {
-    return json.get("topic").textValue();
-  }
-
-  /** The topic of this name; null if the cluster had none when the write began. */
-  Topic topic(String name) {
-    JsonNode topic = json.get("topics").get(name);
-    return topic == null ? null : Topic.of(name, topic);
-  }
-
-  long n0() {
-    return json.get("n0").asLong();
-  }
-
-  JsonNode objectFormat() {
-    return json.get("object");
-  }
-
-  JsonNode indexFormat() {
-    return json.get("index");
-  }
-
-  /** The plan in the form in which the planner reads it. */
-  String forPlanner() {
-    return json.get("plan").textValue();
   }
 }

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -70,7 +69,7 @@ final class WrittenIndex {
   }
 
   /** The bytes of the index. */
-  byte[] encode(JsonNode format, Encoder encoder) throws IOException {
+  byte[] encode(WritePlan.Format format, Encoder encoder) throws IOException {
     Grown body = new Grown();
     IpcFile file = new IpcFile(body::add, format);
     GrownColumn[] columns = {
