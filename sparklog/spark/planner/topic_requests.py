@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from sparklog.client.admin import Admin
+from sparklog.core.commands import DeleteTopic
 from sparklog.core.config.key import ConfigKey, ValueType
 from sparklog.core.errors import InvalidConfig, PolicyViolation, TopicAlreadyExists
 from sparklog.options.given import GivenOptions
@@ -40,17 +42,17 @@ def _topics(admin: Admin, request: _TopicRequest) -> list[str]:
 
 def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
     """The properties of a topic: partitions, replication factor and its own config; None if there is no such topic."""
-    topic = admin.connection.follower.newest_state().topic_named(request.topic)
+    state = admin.connection.follower.newest_state()
+    topic = state.topic_named(request.topic)
     if topic is None:
         return None
-    partitions = admin.describe(topic.name).partitions
-    replicas = max(len(partition.replication.replicas) for partition in partitions)
-    return {_PARTITIONS.name: str(len(partitions)), _REPLICATION.name: str(replicas), **topic.config}
+    replicas = max(len(partition.replication.replicas) for partition in state.partitions_of(topic))
+    return {_PARTITIONS.name: str(topic.partitions), _REPLICATION.name: str(replicas), **topic.config}
 
 
 def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
     """Create a topic with these properties; False if it already exists. Raises as `Admin.create_topic`."""
-    config, partitions, replicas = _sorted(request.properties)
+    config, partitions, replicas = _divided(request.properties)
     try:
         admin.create_topic(request.topic, partitions=partitions, replication_factor=replicas, config=config)
     except TopicAlreadyExists:
@@ -64,7 +66,7 @@ def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
     Raises InvalidConfig (also for another replication factor, and for partitions together with other keys, which could
     not be one commit), and as `Admin.alter` and `Admin.add_partitions`.
     """
-    config, partitions, replicas = _sorted(request.properties)
+    config, partitions, replicas = _divided(request.properties)
     fixed = {_PARTITIONS.name, _REPLICATION.name}.intersection(request.removed)
     if replicas is not None or fixed:
         raise InvalidConfig(
@@ -80,7 +82,10 @@ def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
 
 
 def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
-    """Delete a topic; False if there is none of this name. Raises PolicyViolation if it has records."""
+    """Delete a topic; False if there is none of this name. Raises PolicyViolation if it has records.
+
+    A record that is written after this look at the topic is deleted with it.
+    """
     state = admin.connection.follower.newest_state()
     topic = state.topic_named(request.topic)
     if topic is None:
@@ -90,12 +95,12 @@ def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
             f"{topic.name}: wanted a topic without records, found some: a log can't be replaced or overwritten; DROP "
             "TABLE … PURGE deletes a topic with its records"
         )
-    admin.delete_topic(request.topic)
+    admin.submit(DeleteTopic(topic.topic_id))  # this one, not another that has got its name meanwhile
     return True
 
 
-def _sorted(properties: dict[str, str]) -> tuple[dict[str, object], int | None, int | None]:
-    """Config, number of partitions and replication factor. Raises InvalidConfig if one of the numbers is none."""
+def _divided(properties: dict[str, str]) -> tuple[dict[str, object], int | None, int | None]:
+    """Divide properties into config, partitions and replication factor. Raises InvalidConfig."""
     config: dict[str, object] = dict(properties)
     numbers = []
     for key in (_PARTITIONS, _REPLICATION):
@@ -115,14 +120,13 @@ _ANSWERS: Final[dict[str, Callable[[Admin, _TopicRequest], object]]] = {
 }
 
 
-def _answer(name: str, payload: bytes) -> bytes:
+def _answer(answer: Callable[[Admin, _TopicRequest], object], payload: bytes) -> bytes:
     request = msgspec.json.decode(payload, type=_TopicRequest)
     given = GivenOptions(request.options, Side.BATCH_READ)
     connection = shared(given.cluster(os.environ.get(_CLUSTER_VARIABLE)), given.storage())
-    return msgspec.json.encode(_ANSWERS[name](Admin(connection), request))
+    return msgspec.json.encode(answer(Admin(connection), request))
 
 
 TOPIC_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    name: (lambda payload, name=name: _answer(name, payload))  # type: ignore[misc]
-    for name in _ANSWERS
+    name: partial(_answer, answer) for name, answer in _ANSWERS.items()
 }
