@@ -88,7 +88,7 @@ def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
 
 
 def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
-    """All marks on the store, by number, and the numbers of those that are damaged. Raises the store's errors."""
+    """The OWNER marks on the store, by number, and the numbers of those that are damaged. Raises the store's errors."""
     owners: dict[int, Owner] = {}
     damaged = set()
     for number in [parse_owner_key(stored.key) for stored in store.list_keys(OWNERS)]:

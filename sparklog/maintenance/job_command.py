@@ -40,7 +40,7 @@ LOCAL: Final = (sys.executable, "-m", "sparklog.maintenance.job_child", "{job}",
 class JobEnd(msgspec.Struct, frozen=True):
     """The result of a run. `error`: the failure, or None. `broke_off`: the run ended without a report.
 
-    `report` is also None after a good run, if the command has no place for {report}.
+    `report` is None if the run broke off, and after a successful run of a command without the placeholder {report}.
     """
 
     report: JobReport | None = None

@@ -32,9 +32,9 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """The keys and values of --set, `given`, in the canonical form that `parse` makes of them.
+    """The keys and values of --set (`given`), in the canonical form that `parse` makes of them.
 
-    Raises InvalidOption if a key is also in `removed`, the keys of --delete, or if both are empty, and the errors of
+    `removed`: the keys of --delete. Raises InvalidOption if a key is in both, or if both are empty, and the errors of
     `key_values` and `parse`.
     """
     changed = parse(key_values(given, "--set"))

@@ -268,7 +268,8 @@ def _bound(
 ) -> tuple[str, OffsetSpec]:
     """The option that gives one end of the range, and that end: the first of `names` that is given, else `default`.
 
-    `names`: a timestamp, timestamps by partition, and offsets by partition, where one of `words` may stand for all.
+    `names`: the options for one timestamp, for timestamps by partition, and for offsets by partition. `words`: what the
+    last one may be instead, as errors offer it.
     """
     chosen = next((name for name in names if name in given), None)
     if chosen is None:

@@ -79,8 +79,8 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
 def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """The options with which to read rows of `schema`: those given override those of its table.
 
-    If `given` has the address of a cluster, the table's options are ignored: then it is chance that the schema comes
-    from a table. Raises InvalidOption if Spark gave no options and the schema carries none, or if the table's columns
+    If `given` has the address of a cluster, the table's options are ignored, even if the schema happens to come from a
+    table. Raises InvalidOption if Spark gave no options and the schema carries none, or if the table's columns
     were altered and no option chooses what to read.
     """
     if any(name in given for name in _ADDRESS):

@@ -90,7 +90,7 @@ def vacuum(
 ) -> None:
     """Delete uploads that no write can name any more, and old entries and snapshots of the metadata.
 
-    Both are kept for a little longer than floor.delay.ms (seven days).
+    Each is kept for a little longer than floor.delay.ms (default: seven days).
     """
     from sparklog.maintenance.space.vacuum_job import run_vacuum
 

@@ -86,8 +86,8 @@ def consume(
     Records are printed partition by partition, in offset order: the bytes of each value and a line end, or one object
     per line with --format json, or the format of --template. Plain lines show a null as the word null. JSON has topic,
     partition, offset, timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume reads each
-    partition up to the end that it has at that moment. With --group, offsets are committed after their records were
-    printed: after a crash, the last records are printed again.
+    partition until it reaches its high watermark, which may rise meanwhile. With --group, offsets are committed after
+    their records were printed: after a crash, the last records are printed again.
     """
     from sparklog.cli.records.consume_reading import Wanted, tables
 

@@ -87,7 +87,7 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 
 
 class AloneReader(RebalanceListener):
-    """Reads one partition after the other, each up to the end that it has at that moment.
+    """Reads one partition after the other, each until it reaches its high watermark, which may rise meanwhile.
 
     With --follow it then reads the new records of all of them. If no partitions were chosen, it then also reads
     partitions that are added later and, with a pattern, new topics. Records that retention removes before they are read

@@ -230,10 +230,10 @@ class ConsumerReading:
         return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
-        """Do the periodic work: report ended commits, auto-commit if due, stay a member, take over a changed share.
+        """Do the periodic work: report finished commits, auto-commit if due, stay a member, take over a changed share.
 
-        Reads the chain every `heartbeat_interval_ms`, and if the group has another generation. `look`: the caller has
-        just read the chain, so look at the share even if this is not due.
+        Reads the chain every `heartbeat_interval_ms`, and at once if the newest state known here has another generation
+        of the group. `look`: the caller has just read the chain, so check the share now even if no read is due.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()

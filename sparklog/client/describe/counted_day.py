@@ -122,7 +122,8 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
     """Approximate bytes of objects and indexes on each store.
 
-    The total size of all objects is divided among the stores in proportion to the slices of their replicas.
+    For each store, the sizes of the partitions with a replica there, scaled by the ratio of all objects with their
+    indexes, each counted once, to all partitions.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

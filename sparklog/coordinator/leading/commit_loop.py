@@ -57,7 +57,7 @@ class CommitLoop:
 
     @property
     def author(self) -> Author:
-        """The author that the entries of this object name."""
+        """The author named in the entries that this loop commits."""
         return self._machine.author
 
     async def submit(self, submission: Submission, timeout_ms: int) -> CommandResult:

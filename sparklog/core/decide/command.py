@@ -116,11 +116,11 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """Return the decision on `submission` if entry `at` is the next one. Raises the command's error.
+    """Return the decision on `submission`, assuming that `at` is the next entry. Raises the command's error.
 
-    Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent producer
-    and a commit of a member keep no result under their command ids, so their errors say `landed = unknown` unless the
-    error itself is more certain.
+    If a command began at FLOOR or later, an unknown id of it proves that an attempt in doubt did not land. An append of
+    an idempotent producer and a commit of a member keep no result under their command ids, so their errors say `landed
+    = unknown` unless the error itself is more certain.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")

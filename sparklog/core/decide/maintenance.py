@@ -40,8 +40,8 @@ from sparklog.core.types import (
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     """Replace slices with rewritten ones, if exactly the slices that were read still cover the range.
 
-    Only compaction drops records: if a topic is no longer compacted, a late compaction of it is refused. A swap that
-    only names losses needs no leader.
+    Only compaction drops records: if a topic is no longer compacted, a late compaction of it is refused. A swap
+    without new slices, which only gives up lost records, needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)

@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The place of the difference in words, for messages and tables."""
+        """The store, object and offsets of the difference, as text for messages and tables."""
         partition = "" if self.partition is None else f"-{self.partition}"
         offsets = "" if self.start is None else f" [{self.start}, {self.end})"
         of = "" if self.topic is None else f"{self.topic}{partition}{offsets} on "

@@ -1,4 +1,4 @@
-"""Plans rolls: chooses the slices to turn into sealed segments (S-06). Pure: time is an argument."""
+"""Plans rolls: chooses the slices to turn into sealed segments. Pure: time is an argument."""
 
 from __future__ import annotations
 

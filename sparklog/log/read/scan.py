@@ -48,13 +48,13 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
-    `ahead`, if the caller has one, belongs to this plan, and may already be fetching its first slice. `replan` asks the
-    chain again. Its plan may begin later than asked for, if the log start has risen since. `skip_option` is the option
-    that a DataLoss advises the caller to set.
+    `ahead`, if the caller has one, was made for this plan, and may already be fetching its first slice. `replan` asks
+    the chain again. Its plan may begin later than asked for, if the log start has risen since. `skip_option` is the
+    option that a DataLoss advises the caller to set.
 
     Raises InvalidInput for unknown columns, and DataLoss if records were removed or given up and `fail_on_data_loss` is
-    true. If the chain still names records that no holder can provide, raises DataLoss (all lack them), Damaged,
-    StoreUnavailable or StoreAccessDenied.
+    true. If no holder can provide records that the chain still names, raises DataLoss (all holders lack the object,
+    whatever `fail_on_data_loss` is), or else Damaged, StoreUnavailable or StoreAccessDenied.
     """
     read_schema(columns)  # no holder can help if the columns are wrong
     at = plan.start

@@ -98,8 +98,8 @@ def from_first_holder(
     """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
     If a holder fails half-way, the next holder continues at the offset after the last item. A store is opened when its
-    turn comes. A store that cannot be opened is skipped, like a store that does not answer, and asked last for
-    FAILED_FOR_MS. Each call is bounded by the store's own timeout. Raises NoHolderAnswers.
+    turn comes. If it cannot be opened or does not answer, the next one is tried, and for the next FAILED_FOR_MS reads
+    try that store after all others. Each call is bounded by the store's own timeout. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []

@@ -37,9 +37,9 @@ class PartitionRows:
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split canonical rows by their `topic` column and drop it. Topics come in order of first appearance.
+    """Split rows, as `records_schema.canonical` returns them, by their `topic` column, and drop that column.
 
-    Raises InvalidInput if the topic of a row is null.
+    Topics come in order of first appearance. Raises InvalidInput if the topic of a row is null.
     """
     column = rows.column("topic")
     if column.null_count:
@@ -59,10 +59,11 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[PartitionRows]:
-    """Split canonical rows of one topic into the rows of each partition that gets any, partitions ascending.
+    """Split rows of one topic, as `records_schema.canonical` returns them, by partition, ascending.
 
-    `sticky` is the partition for rows with neither a partition nor a key. Rows that are already grouped by partition
-    are sliced; others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
+    `sticky` is the partition for rows with neither a partition nor a key. Partitions without rows are left out. Rows
+    already grouped by partition are sliced without a copy; others are first copied into that order. Raises
+    UnknownTopicOrPartition for a partition out of range.
     """
     if rows.num_rows == 0:
         return []

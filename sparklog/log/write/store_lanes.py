@@ -86,8 +86,9 @@ class StoreLane:
             self._changed.notify_all()
 
     def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, to abort it if the lane fails, and return it. Only the thread that writes to it may abort
-        it.
+        """Remember an upload, to abort it if the lane fails, and return it.
+
+        Only the thread that writes to the upload may abort it: with `here` the calling thread, else the lane's own.
         """
         with self._changed:
             (self._uploads_here if here else self._uploads).append(upload)

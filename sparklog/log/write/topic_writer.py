@@ -2,7 +2,7 @@
 
     add -> gathered -> routed, split -> the object writer of the partition's set of stores
 
-Rows are hashed, sorted and taken once, however many sets of stores the topic's partitions have.
+Rows are hashed, sorted and copied at most once, however many sets of stores the topic's partitions have.
 """
 
 from __future__ import annotations

@@ -230,8 +230,9 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches whose segments must cover empty neighbours. Changes their outcomes in `runs`; returns
-        errors.
+        """Rewrite the stretches that `rewritten_anyway` chooses, to cover empty ones beside them.
+
+        Changes their outcomes in `runs`; returns errors.
         """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [

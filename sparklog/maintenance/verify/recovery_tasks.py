@@ -52,7 +52,8 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 class CheckOrder(msgspec.Struct, frozen=True):
     """The work of one task: objects of a store to check.
 
-    The store's INCARNATION must be `incarnation` before anything is changed, and after damage was found. With `mend`,
+    The store's INCARNATION is compared with `incarnation` before and after an index is restored, and once damage was
+    found. With `mend`,
     indexes are restored. If an object's own index can't say which of its batches are damaged, the index on another
     store does.
     """

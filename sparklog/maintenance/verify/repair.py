@@ -157,9 +157,9 @@ class Repair:
 
         Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` refuses
         a damaged one. So it is deleted first, if another store has it whole; otherwise it stays, because it may be the
-        last copy. A whole object that no store holds in the
-        chain is reported: then it counts again. An object that no store has, and none holds in the chain, is the reason
-        why no replica may lead: it is given up with --accept-loss.
+        last copy. A whole object that no store holds in the chain is reported: then it counts again. An object that no
+        store has, and none holds in the chain, is the reason why no replica may lead: it is given up with
+        --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()

@@ -36,12 +36,12 @@ def run_changes(
     console: Console | None = None,
     plan: Console | None = None,
 ) -> ProduceReport:
-    """Write the changes of a table that the topic lacks, in the order of its versions. The report sums up the versions.
+    """Write to the topic, version by version, the changes of a table that it does not have yet.
 
-    `source` names the table, `mapping` and `target` are as in `run_produce`. The log stores the last version that it
-    has; `starting_version` (default 0) is the first version for a topic that has none yet. With `dry_run`, only the
-    next version is shown. Raises as `run_produce` does, and InvalidInput if versions between the log's and the table's
-    are gone. Versions that were written before an error stay.
+    The report adds them up. `source` names the table, `mapping` and `target` are as in `run_produce`. The chain stores
+    the last version that was written to the topic; `starting_version` (default 0) is the first one for a topic without.
+    With `dry_run`, only the next version is shown. Raises as `run_produce` does, and InvalidInput if versions between
+    that one and the table's last one are gone. Versions that were written before an error stay.
     """
     check_mapping(mapping)
     _check_key(mapping)
