@@ -19,12 +19,16 @@ from tests.cli.conftest import Cli
 from tests.kit.hand_clock import HandClock
 
 
+def never() -> None:
+    raise AssertionError("nothing pauses")
+
+
 @dataclass
 class Script:
     """An input that gives its chunks at their times; None in `chunks` is a silence of a second."""
 
     chunks: list[bytes | None]
-    clock: HandClock = field(default_factory=lambda: HandClock(0))
+    clock: HandClock = field(default_factory=lambda: HandClock(0, [never]))
     waits: list[float | None] = field(default_factory=list)
 
     def read(self, wait_ms: float | None) -> bytes | None:

@@ -190,13 +190,20 @@ def test_without_create_the_topic_must_be_there(produce: Runs, orders: Path) -> 
         (
             RowMapping(partition="id"),
             UnknownTopicOrPartition,
-            "orders.csv, --partition-column id: column 'partition': wanted 0 to 1, found",
+            "orders.csv, --partition-column id: column 'partition': wanted 0 to 1, found 3",
         ),
     ],
 )
 def test_one_row_that_cannot_be_written_stops_all_of_them(
-    produce: Runs, orders: Path, mapping: RowMapping, error: type[Exception], message: str
+    produce: Runs,
+    orders: Path,
+    pytestconfig: pytest.Config,
+    mapping: RowMapping,
+    error: type[Exception],
+    message: str,
 ) -> None:
+    if pytestconfig.getoption("--columns"):
+        message = message.replace("found 3", "found 2")  # Java names the first wrong row, Python the greatest number
     produce.cluster.create_topic("t", partitions=2, config={"max.message.bytes": 1000})
     with pytest.raises(error) as raised:
         produce(orders, mapping)
