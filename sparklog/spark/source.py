@@ -15,6 +15,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sparklog.options.typed import ReadOptions
 
 _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
@@ -100,8 +102,8 @@ class SparklogDataSource(DataSource):
         return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
 
-def _of_spark(schema: StructType) -> StructType:
-    """The schema as Spark gives it: Sail, a server of Spark Connect without a JVM, gives Arrow's."""
+def _of_spark(schema: StructType | pa.Schema) -> StructType:
+    """The schema as Spark gives it. Sail, a server of Spark Connect without a JVM, gives Arrow's."""
     if isinstance(schema, StructType):
         return schema
     from pyspark.sql.pandas.types import from_arrow_schema
