@@ -1,4 +1,4 @@
-"""Checks the stores and the place of the metadata ("looks"), for the pages and `/metrics`.
+"""Checks whether the stores and the metadata can be reached, for the pages and `/metrics`. A check is called a look.
 
 The chain does not show that a store is lost or can't be reached. Each check has a thread of its own that ends with the
 process, because a store may never answer.
@@ -43,7 +43,7 @@ class StoreLooks:
         self._lock = threading.Lock()
 
     def begin(self, state: ClusterState, now_ms: int) -> None:
-        """Begin a check of each store, unless its last check is still under way. `now_ms` is the monotonic clock's."""
+        """Begin to check each store whose last check has ended. `now_ms` is the time of the monotonic clock."""
         targets: dict[_Target, Callable[[], StoreLook]] = {
             (store.store, store.registration): partial(self._look_at_store, store, state)
             for store in state.stores.values()

@@ -52,7 +52,7 @@ class PageLink(msgspec.Struct, frozen=True):
 def record_page(
     state: ClusterState, topic: str, query: RecordQuery, mask: Mask, result: RecordsFound | None, problem: str
 ) -> dict[str, Any]:
-    """The content of the page. `problem`: the reason if `result` is None, else "".
+    """The content of the page. `result` is None if nothing was read; then `problem` is the reason, else "".
 
     Raises UnknownTopicOrPartition.
     """
@@ -105,9 +105,9 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
 
 
 def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
-    """The records as `sparklog consume --format json` prints them, in the order of the page.
+    """The records in the format of `sparklog consume --format json`, in the order of the page.
 
-    Keys and values are in hexadecimal if the page shows them so. They are never cut.
+    Keys, values and headers are in hexadecimal if `query.shape` is HEX, else text. They are never cut.
     """
 
     def text(value: bytes | None) -> str | None:
@@ -157,7 +157,7 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
 
 
 def _first(notes: list[str]) -> list[str]:
-    """The first _SHOWN_NOTES notes, and one on the number of the others: a page may have several for each partition."""
+    """The first _SHOWN_NOTES notes, and a last note with the number of notes that are left out, if any are."""
     left = len(notes) - _SHOWN_NOTES
     return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
 
@@ -187,9 +187,10 @@ def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> st
 
 
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
-    """The command line that prints the records read for this page, also those that do not match its search.
+    """The command line that prints the records of this page, from the page's first offset on.
 
-    If they are of several partitions, it prints all records of the topic instead.
+    It does not search, so it prints records that do not match the query too. If the page was not read from exactly one
+    partition, it prints all records of the topic. On a live page, it prints new records as they arrive.
     """
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:
