@@ -30,7 +30,7 @@ class RenewedFiles(Generic[T]):
     def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
         """Read the files for the first time. Raises InvalidConfig if a file can't be read or is not valid."""
         self._what, self._paths, self._taken, self._say = what, paths, taken, say
-        self._seen: list[bytes] | None = None
+        self._seen: list[bytes] | None = None  # None also after a file could not be read
         self._problem = ""
         self.value = self._take(self._read())
 
@@ -59,6 +59,7 @@ class RenewedFiles(Generic[T]):
             try:
                 bodies.append(Path(path).read_bytes())
             except OSError as error:
+                self._seen = None  # the same contents are news after this
                 raise InvalidConfig(f"{self._what}: {path} can't be read: {error.strerror}") from error
         return bodies
 

@@ -132,13 +132,14 @@ def summary(query: RecordQuery, result: RecordsFound) -> str:
     """A text on how much was read (records, bytes, offsets or partitions), and on the limit that was reached."""
     verb = "searched" if query.searches else "read"
     read = [covered for covered in result.covered if covered.start < covered.end]
-    where = ""
+    records, where = result.searched, ""
     if len(read) == 1:
+        records = min(records, read[0].end - read[0].start)  # others were read, but the page ends before them
         where = f", from offset {read[0].start} to {read[0].end - 1} of partition {read[0].partition}"
     elif read:
         where = f" of {counted(len(read), 'partition')}"
     ended = f"; {result.stopped} is the limit for one page" if result.stopped else ""
-    return f"{verb} {counted(result.searched, 'record')}, {amount(result.size_bytes)}{where}{ended}"
+    return f"{verb} {counted(records, 'record')}, {amount(result.size_bytes)}{where}{ended}"
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
@@ -199,5 +200,5 @@ def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None)
     if len(read) != 1:
         return command
     (only,) = read
-    records = result.searched if result is not None else 0
+    records = min(result.searched, only.end - only.start) if result is not None else 0
     return f"{command} --partition {only.partition} --offset {only.start} --num {max(records, 1)} --format json"
