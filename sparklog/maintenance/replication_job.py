@@ -158,7 +158,6 @@ class ReplicationJob:
         except (Conflict, NotFound):
             return False
         after = frame.connection.follower.newest_state()
-        pass
         moved = False
         for report in reports:
             key = TopicPartition(report.topic_id, report.partition)

@@ -9,7 +9,6 @@ records would plan a longer range with a greater end, and Delta would accept it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -81,11 +80,6 @@ def of_metadata(text: str | None) -> TablePosition | None:
         return msgspec.json.decode(text, type=dict[str, TablePosition]).get(_FIELD)
     except msgspec.DecodeError:
         return None
-
-
-def newest(metadata: Iterable[str | None]) -> TablePosition | None:
-    """Return the position of the newest commit that has one, or None. `metadata`: of the commits, newest first."""
-    return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
 
 
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
