@@ -4,7 +4,7 @@
         cluster.append("orders", arrow_table)
         cluster.read("orders", partition=0, start=10, end=20)
 
-Importing it is cheap: pyarrow, numpy and pyspark load with the first call that needs them.
+Importing sparklog is cheap: pyarrow, numpy and pyspark load with the first call that needs them.
 """
 
 from __future__ import annotations

@@ -50,7 +50,10 @@ FEATURES = {
     "killed": ("The same with a killed executor", ""),
     "groups": ("`groupId` of a stream", ""),
     "foreach_batch": ("`foreachBatch` with `exactly_once`", ""),
-    "update": ("Output mode update", "Spark refuses it for every sink in Python"),
+    "update": (
+        "Output mode update",
+        "Spark refuses it for every sink in Python; with sparklog's JAR, the rows that changed are appended",
+    ),
     "roll": ("Jobs roll (also with a killed executor) and retention", ""),
     "vacuum": ("Job vacuum", ""),
     "compaction": ("Job compaction, also with a killed executor", "as `by_partition`, but without pandas"),

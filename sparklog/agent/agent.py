@@ -90,9 +90,9 @@ _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # t
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
-    With `once`, the agent ends as soon as no replica lacks anything. An error after which it would otherwise pause ends
-    it too, but failed copies are tried again a few times. It never submits AgentUp then, because no agent will be
-    running after its end. `notes` are human-readable: the caller empties the list after showing them.
+    With `once`, the agent ends as soon as no replica lacks anything, or at the first error that would otherwise make it
+    pause; only failed copies are tried a few times. It does not submit AgentUp, because no agent will be running after
+    its end. `notes` are human-readable. The caller shows them, and then empties the list.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
@@ -126,7 +126,7 @@ class Agent:
 
     @property
     def wake_ms(self) -> float | None:
-        """Return the time at which to call `step` if no reply comes earlier; None: wait for a reply."""
+        """Return the time (ms) at which to call `step` if no reply comes earlier. None: wait for a reply."""
         wait = self._control.wait
         times = (None if wait is None else self._until_ms(wait), self._heartbeats.wake_ms)
         return min((time for time in times if time is not None), default=None)
@@ -230,10 +230,11 @@ class Agent:
         return store
 
     def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> AgentMachine[ClusterState]:
-        """Report the fetched objects, and the replicas that may join the ISR. First read the store's INCARNATION.
+        """Report the fetched objects, and the replicas that may join the ISR. Return the newest state.
 
-        If it is the registered one, the store is still in the life in which it got the objects. INCARNATION is also
-        read after each copy. Only that read notices a disk that was not mounted during the copy, but is mounted now.
+        First read the store's INCARNATION. If it is not the registered one, report nothing, and examine the store: it
+        may have lost the objects. INCARNATION is also read after each copy, because only that read notices a disk that
+        was not mounted during the copy, but is mounted now.
         """
         store = self._registered(state)
         fetchers, numbers = self._fetchers, set(self._fetchers.unreported)
@@ -250,16 +251,17 @@ class Agent:
         return (yield from self._follow())
 
     def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
-        """Return the followers to take out of the ISR now. () with `once`, which is too short to judge them.
+        """Return the followers to take out of the ISR now, by partition.
 
-        Also () while the agent stops, and while a coordinator is in force, because it watches the followers itself.
+        Return () while the agent stops, and with `once`, because such an agent runs too briefly to judge followers.
+        Return () while a coordinator is in force, because the coordinator watches the followers.
         """
         if self._once or self._stopping or state.coordinator.in_force:
             return ()
         return self._lag_clock.check(self._now_ms)
 
     def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> AgentMachine[ClusterState]:
-        """Take followers that lag out of the ISR, so that the high watermark rises without them."""
+        """Take the lagging followers out of the ISR, so that the high watermark can rise. Return the newest state."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
             return (yield from self._refused(refused, state))
@@ -401,9 +403,10 @@ class Agent:
             yield from self._paused(reply, pause)
 
     def _submitted(self, command: Command) -> AgentMachine[SparklogError | None]:
-        """Submit a command. Returns None if it was applied, or the error if the agent can decide again after it.
+        """Submit a command, and return None if it was applied.
 
-        If the outcome is unknown, the next state shows it. Raises all other errors.
+        Return the error if it is temporary, or if another change came first: then decide again on the next state, which
+        shows whether the command was applied. Raises all other errors.
         """
         reply = yield Submit(command)
         if not isinstance(reply, SparklogError):
@@ -415,8 +418,8 @@ class Agent:
     def _refused(self, error: SparklogError, state: ClusterState) -> AgentMachine[ClusterState]:
         """Return the state on which to decide again after `error`.
 
-        If the error means that the state has changed, and there is one newer than `state`, return that one at once;
-        otherwise return the newest state after a pause.
+        If the error means that another change came first, and a state newer than `state` can be read, return the newer
+        state at once. Otherwise pause, then return the newest state.
         """
         if isinstance(error, _OVERTAKEN):
             newer = yield from self._follow()

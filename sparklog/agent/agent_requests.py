@@ -88,8 +88,9 @@ class AllOf:
 class Wait:
     """Wait until this time. Reply: None.
 
-    With `for_copies`, the wait ends early when a batch of copies has finished or news has arrived (`news.py`), and may
-    be extended until news is due. Otherwise it ends early only if the agent is to stop.
+    With `for_copies`, the wait ends early when there are fetched objects to report, when news has arrived, or when the
+    agent is to stop and no copy is under way. The wait may be extended (`News`). Without `for_copies`, it ends early
+    only when the agent is to stop.
     """
 
     until_ms: float

@@ -10,16 +10,16 @@ from sparklog.host.dice import Dice
 
 @dataclass(slots=True)
 class Backoff:
-    """A pause after failures: `replica.fetch.backoff.ms`, doubled with each failure up to `replica.lag.time.max.ms`.
+    """A pause after failures: `replica.fetch.backoff.ms`, doubled with each further failure.
 
-    It lasts until `until_ms`. `failures`: the failures so far.
+    It is at most `replica.lag.time.max.ms`, and lasts until `until_ms`. `failures`: the number of failures so far.
     """
 
     failures: int = 0
     until_ms: float = 0
 
     def failed(self, now_ms: int, config: ClusterConfig, dice: Dice) -> None:
-        """Count a failure, and start the next pause now. Its length is random: between half and all of the above."""
+        """Count a failure, and start the next pause now. It lasts a random part of its full length, at least half."""
         longest_ms = max(config.replica_lag_time_max_ms, config.replica_fetch_backoff_ms)
         wait_ms = min(config.replica_fetch_backoff_ms << min(self.failures, 32), longest_ms)
         self.failures += 1

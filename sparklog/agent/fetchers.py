@@ -69,10 +69,10 @@ class Fetchers:
 
     @property
     def is_hopeless(self) -> bool:
-        """True if there is no point in waiting longer for missing objects. For use while no batch is under way.
+        """True if there is no point in waiting longer for missing objects. Read this only while no batch is under way.
 
-        Either a source, a partition or the store itself has failed TRIES times in a row, or nothing has failed: then no
-        store could be asked at all.
+        This is so if a source, a partition or the store itself has failed TRIES times in a row. It is also so if
+        nothing has failed, because then there was no source to copy from.
         """
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)
@@ -179,7 +179,7 @@ class Fetchers:
             del self._batches[source]
 
     def _stopped(self, batch: _SourceBatch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
-        """Stop fetching a partition until its back-off ends: the log end can't rise without the object `wanted`."""
+        """Stop fetching a partition until its back-off ends, because its log end can't rise without `wanted`."""
         key = wanted.topic_partition
         batch.waiting = deque(other for other in batch.waiting if other.topic_partition != key)
         if self._stopped_at.get(key) != wanted.number:

@@ -46,5 +46,5 @@ class Heartbeats:
         return [SendHeartbeat(self._registration)]
 
     def answered(self) -> None:
-        """Note a reply or an error. After an error do no more: the chain will name the next coordinator."""
+        """Note that the last heartbeat got a reply or an error. Even after an error, the next one is sent on time."""
         self._under_way = False

@@ -1,4 +1,4 @@
-"""Checks whether a store is the one that was registered, and which objects it has lost."""
+"""Checks whether a store is still the one that was registered, and searches for the objects that it has lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Wakes an idle agent when there is something to fetch.
+"""Wakes an idle agent when there may be something to fetch.
 
-The agent asks the coordinator to reply then. Without a coordinator, or without a reply in time, it reads the chain.
+The agent sends the coordinator a request (AwaitNews), which is answered when an entry concerns the store: that is news.
+Without a coordinator, or without a reply in time, the agent reads the chain.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LONGEST_MS: Final = 5_000  # after this the agent reads the chain, with or witho
 
 
 class News:
-    """Requests for news, one at a time. `arrived`: True if a reply since the last `begin` was news."""
+    """Sends AwaitNews requests, one at a time. `arrived`: True if the newest reply since `begin` was True."""
 
     def __init__(self) -> None:
         self.arrived = False
@@ -25,10 +26,10 @@ class News:
         self._is_awaited = False  # True if the present wait lasts until that reply
 
     def begin(self, state: ClusterState, *, is_idle: bool) -> None:
-        """Begin the agent's wait for a state newer than `state`.
+        """Begin the agent's wait for a state newer than `state`. `is_idle`: the agent has nothing to fetch.
 
-        If a coordinator is in force and the agent `is_idle` (nothing to fetch), the wait is extended until the reply of
-        the coordinator, and news ends it.
+        If the agent is idle and a coordinator is in force, a request for news is sent unless one is under way, and the
+        wait may last until its reply is due.
         """
         self.arrived, self._wanted = False, None
         self._is_awaited = is_idle and state.coordinator.in_force
@@ -50,5 +51,5 @@ class News:
         self.arrived = reply is True
 
     def postponed(self, until_ms: float) -> float:
-        """Return the end of a wait: `until_ms`, or the time at which its awaited reply is due if that is later."""
+        """Return `until_ms`, or the time by which an awaited reply is due, if that time is later."""
         return max(until_ms, self._until_ms) if self._is_awaited and self._until_ms is not None else until_ms

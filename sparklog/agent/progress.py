@@ -17,7 +17,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """The notes of one store, limited in number. Remembers the last note."""
+    """The notes on one store. Remembers the last note, so that notes are not repeated too often."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -25,9 +25,10 @@ class Progress:
         self._next_ms = 0
 
     def notes(self, state: ClusterState, at: UnfinishedReplicas, now_ms: int) -> list[Note]:
-        """Return the notes to show now: `caught-up` at once, but only once; `behind` not within EVERY_MS after a note.
+        """Return the notes to show now; [] if there is nothing new. `at`: the store's unfinished replicas in `state`.
 
-        `at`: the unfinished replicas of the store in `state`.
+        A `caught-up` note comes at once, and again only after a `behind` note. A `behind` note comes at the earliest
+        EVERY_MS after the previous note.
         """
         if not at.behind:
             if self._said_behind is False:
@@ -42,7 +43,7 @@ class Progress:
 
 
 def notes_of_dropped(lagging: Sequence[LaggingReplicas], state: ClusterState) -> list[Note]:
-    """Return a note for each store that is no longer in the ISR of partitions. `state`: the one after the command."""
+    """Return a note for each store that has left an ISR. `state`: the state after `lagging` was taken out."""
     left = Counter(
         store
         for replicas in lagging

@@ -95,7 +95,7 @@ class AgentRun:
         return requests
 
     def _wait(self) -> list[tuple[Request, Reply]]:
-        """Wait for a reply, or until the agent's `wake_ms`. Returns all replies received. Passes on `stop`."""
+        """Wait for a reply, a call of `stop`, or the agent's `wake_ms`. Return all replies received until then."""
         wake_ms = self._agent.wake_ms
         timeout_s = None if wake_ms is None else max(0.0, (wake_ms - self._clock.monotonic_ms()) / 1000)
         came: list[tuple[Request, Reply] | None] = []
@@ -114,7 +114,10 @@ class AgentRun:
 
 
 def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
-    """Perform a request of the agent of `store`. Any error becomes the reply: without one, it would wait forever."""
+    """Perform a request of the agent of `store`, and return the reply.
+
+    Any error is returned as the reply, because the agent would wait forever without a reply.
+    """
     try:
         return _reply(request, store, connection)
     except SparklogError as error:

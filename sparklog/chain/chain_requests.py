@@ -16,8 +16,8 @@ LONGEST_PAUSE_MS = 2_000.0
 
 
 class Request:
-    """Something that a machine asks its shell to do. Replies are matched by identity, so two requests with equal
-    content are distinct.
+    """A request of a machine to its shell. A reply is matched to its request by identity, so equal requests are
+    distinct.
     """
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class Get(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GetMany(Request):
-    """Read several objects at once. Reply: a list with the bytes of each, None if missing; or the first other error."""
+    """Read several objects at once. Reply: a list of bodies (None: the object is missing), or the first other error."""
 
     keys: Sequence[str]
 
@@ -52,8 +52,8 @@ class LoadSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirrorEntry(Request):
-    """Put the newest entry, `head.n`, on as many mirrors as the config in `head` asks for, with all earlier entries
-    that those mirrors lack.
+    """Put the newest entry, `head.n`, and all earlier entries that are missing there, on the mirrors that `head` asks
+    for.
 
     `body` is the body of the entry; None if it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
     the cluster was restored elsewhere.
@@ -65,7 +65,7 @@ class MirrorEntry(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pause(Request):
-    """Wait between half of `longest_ms` and all of it. The jitter keeps many waiters from acting at once."""
+    """Wait for a random time between half of `longest_ms` and all of it, so that many waiters don't act at once."""
 
     longest_ms: float
 
@@ -75,10 +75,10 @@ Reply = object
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """All that a machine may know about the present: two clocks, and a fresh id.
+    """The present as a machine gets it: two clocks, and a fresh id.
 
-    `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce`
-    distinguishes two entries with equal content.
+    `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce` makes
+    entries with equal content distinct.
     """
 
     wall_ms: int
@@ -87,7 +87,7 @@ class Now:
 
 
 def longer(pause_ms: float) -> float:
-    """The pause to make after one of `pause_ms`: twice as long, up to LONGEST_PAUSE_MS."""
+    """Return the next pause after one of `pause_ms`: twice as long, up to LONGEST_PAUSE_MS."""
     return min(pause_ms * 2, LONGEST_PAUSE_MS)
 
 
@@ -96,13 +96,13 @@ ChainMachine = Machine[Request, tuple[Reply, Now], T]
 
 
 def check_answered(reply: Reply) -> None:
-    """Raise the reply if it is an error, except KeyNotFound: the key is free."""
+    """Raise `reply` if it is an error other than KeyNotFound, which is an answer: the key is free."""
     if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
         raise reply
 
 
 def many(keys: Sequence[str]) -> ChainMachine[list[bytes | None]]:
-    """The objects under these keys, None for those that are missing. Raises the first other error."""
+    """Read the objects under these keys. Return their bodies, None for a missing one. Raises the first other error."""
     reply, _ = yield GetMany(keys)
     if isinstance(reply, SparklogError):
         raise reply

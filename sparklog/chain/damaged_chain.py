@@ -1,7 +1,7 @@
-"""The errors of a damaged metadata chain. They name the damaged object, what was wanted and found, and what to do.
+"""The errors of a damaged metadata chain. A message names the object, says what was wanted and found, and what to do.
 
-Entries, and the bodies that they name, are deleted only when three snapshots cover them. A snapshot can be rebuilt as
-long as one of these three can be read, or all entries and bodies still exist. An entry cannot be rebuilt.
+Entries, and the bodies that they name, are deleted only when three snapshots cover them. A snapshot can be rebuilt if
+one of these three can be read, or if all entries and bodies still exist. An entry cannot be rebuilt.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ PUT_BACK = (
 
 
 def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
-    """The error for the object under `key`. `found` says what was wanted and what was found."""
+    """Return the error for the object under `key`. `found` says what is wrong with the object."""
     at = f" at {store_url}" if store_url else ""
     return ChainDamaged(f"{_named(key)}{at}: {found}; {_what_to_do(key)}")
 
 
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
-    """The error for the chunk under the key `chunk`. The newest snapshot, under the key `snapshot`, names it; older
-    ones may too.
-    """
+    """Return the error for the chunk under the key `chunk`, which the snapshot under the key `snapshot` names."""
     return ChainDamaged(
         f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} back {_FROM_BACKUP}; while an "
         "older snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain "

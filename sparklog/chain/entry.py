@@ -18,7 +18,7 @@ NO_PREVIOUS = "0" * 64  # the previous hash in entry 0
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry: the commands of one group commit. `nonce` differs for any two distinct bodies."""
+    """One entry: the commands of one group commit. `nonce` makes entries with equal content distinct."""
 
     chain_id: str
     n: EntryNumber
@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def at(self) -> At:
-        """The number and time of the entry, as the functions of `core` take them."""
+        """The number and time of the entry."""
         return At(self.n, self.time_ms)
 
 
@@ -52,15 +52,15 @@ _command_decoder = msgspec.json.Decoder(AppliedCommand)
 
 
 def encode_entry(entry: Entry | EncodedEntry) -> bytes:
-    """The bytes of an entry's object: a frame, then JSON."""
+    """Return the bytes of an entry's object: JSON in a frame."""
     return frame("entry", _encoder.encode(entry))
 
 
 def encode_command(command: AppliedCommand) -> msgspec.Raw:
     """Encode a command for its entry.
 
-    Raises InvalidInput if the command could not be read back: entries are permanent, and types are not checked when a
-    command is constructed.
+    Raises InvalidInput if the command could not be decoded again. Types are not checked when a command is constructed,
+    and an entry can't be changed later.
     """
     try:
         encoded = _encoder.encode(command)
@@ -85,5 +85,5 @@ def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry
 
 
 def hash_of(body: bytes | memoryview) -> str:
-    """The SHA-256 of an entry's body, as hex digits: the next entry has it as `previous`."""
+    """Return the SHA-256 of an entry's body, as hex digits. The next entry has it as `previous`."""
     return hashlib.sha256(body).hexdigest()

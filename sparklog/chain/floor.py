@@ -16,10 +16,10 @@ RECENT_ENTRIES: Final = 32
 
 
 def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
-    """The newest entry after `floor` and before `end` that was written before `before_ms`; `floor` if there is none.
+    """Return the newest entry in (floor, end) that was written before `before_ms`, or `floor` if there is none.
 
-    A command whose n0 is below that entry began before `before_ms`. An entry that is gone counts as old. The search
-    takes about log2(end - floor) requests.
+    A command whose n0 is below that entry began before `before_ms`. A deleted entry counts as old. The search takes
+    about log2(end - floor) requests.
     """
     low, high = floor, end
     while high - low > 1:
@@ -32,10 +32,9 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
-    """`now_ms`, or the oldest time among the RECENT_ENTRIES entries before `end` if that is earlier.
+    """Return the earlier one of `now_ms` and the oldest time in the last RECENT_ENTRIES entries before `end`.
 
-    So one clock that is ahead can't make the result too late: another process at work has put its own time into one of
-    these entries.
+    If this process's clock is ahead, the times of entries by other processes keep the result from being too late.
     """
     recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
     return min((now_ms, *(stored.entry.time_ms for stored in recent)))

@@ -24,7 +24,10 @@ def frame(kind: str, payload: bytes) -> bytes:
 
 
 def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
-    """The payload of the body read from `key`. Raises ChainDamaged (key, wanted, found), UnsupportedVersion."""
+    """Return the payload of `body`, which was read from `key`.
+
+    Raises ChainDamaged (with the wanted and the actual value), UnsupportedVersion.
+    """
     whole = bytes(body)
     head, newline, payload = whole.partition(b"\n")
     words = head.split(b" ")

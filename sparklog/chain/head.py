@@ -1,4 +1,4 @@
-"""The head of a chain, a value: the state after entry n, and the hash that entry n+1 must name."""
+"""The head of a chain, an immutable value: the state after entry n, and the hash that entry n+1 must name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Draft:
-    """A fork of a head's state, to which entries or commands are applied. An error leaves the head unchanged."""
+    """A fork of a head's state, to which entries or commands are applied. The head itself never changes."""
 
     def __init__(self, head: Head) -> None:
         self.state = head.state.fork()
@@ -40,13 +40,13 @@ class Draft:
         self.is_torn = False  # True once a command was applied only in part: the draft is not a state of the chain
 
     def follows(self, entry: Entry) -> bool:
-        """True if the entry names this chain and the hash of the entry before it."""
+        """True if the entry names this chain, and the hash of the entry that was applied last."""
         return entry.previous == self.entry_hash and entry.chain_id == (self.state.chain_id or entry.chain_id)
 
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
-        """Apply the next entry, whose bytes are `body`. `appends` has the appends that it names by reference.
+        """Apply the next entry, whose bytes are `body`. `appends` has the appends that the entry names by reference.
 
-        The commands of a coordinator change nothing after another one has taken over (rule C1).
+        The commands of a coordinator change nothing after another coordinator has taken over.
         """
         if not is_fenced(self.state.coordinator, entry.author):
             for command in entry.commands:
@@ -71,8 +71,8 @@ class Draft:
 
 
 def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Append | None) -> AppliedCommand:
-    """The command with its append by reference written out in full. Offsets follow from `state`, which is before the
-    command.
+    """Return the command with its append by reference written out in full. `state` is the state before the command,
+    from which the offsets follow.
     """
     if append is None:
         return command

@@ -1,15 +1,16 @@
 """Deletes old blocks of entries, each after its void mark was put.
 
-    decide which blocks go (pure) -> for each block, oldest first: check that its snapshot is still there
-    -> put the void mark -> list the block -> delete its entries by name
+    1. decide which blocks to delete (pure)
+    2. for each block, oldest first: check that the snapshot that covers it is still there, put the void mark, list the
+       block, and delete its entries by name
 
-A block may be deleted once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block
-after it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
-before the first entry is deleted. So a process that still reads or writes in the block finds the mark, and starts again
-at the newest snapshot.
+A block may be deleted once FLOOR has passed all of it, and the oldest snapshot that is kept covers the block and the
+next one. Then opening the chain reads no entry of the block, and no command in doubt needs an entry of it for its
+result. The mark is put before the first entry is deleted. So a process that still reads or writes in the block finds
+the mark, and starts again at the newest snapshot.
 
-A run that is killed leaves a mark and some of the entries. The next run finds them, because it begins at the oldest
-entry that exists. It also finds entries that a stalled writer has put into a block that was already gone.
+A run that is killed leaves a mark and some of the entries. The next run deletes these entries, because it begins at the
+oldest entry that exists, and also entries that a stalled writer has put into a deleted block.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class OldBlocks(msgspec.Struct, frozen=True):
 
 
 class OldEntries(msgspec.Struct, frozen=True):
-    """Entries of a block that may be deleted: all that the block still has, or some of them."""
+    """Entries that may be deleted: all that are left of a block, or some of them."""
 
     block: int
     entries: tuple[StoredKey, ...]
@@ -57,14 +58,12 @@ class OldEntries(msgspec.Struct, frozen=True):
 
     @property
     def requests(self) -> int:
-        """Approximate number of requests to delete these entries, if one request can list or delete 1,000 keys."""
+        """Approximate number of requests to delete these entries, with up to KEYS_PER_REQUEST keys in a request."""
         return 4 + 2 * -(-len(self.entries) // KEYS_PER_REQUEST)
 
 
 class PutMark(msgspec.Struct, frozen=True):
-    """A change to make: put the void mark of `block` if it is absent. Make no later change before the mark is
-    stored.
-    """
+    """An instruction to put the void mark of `block` if it is absent. Do this before any later instruction."""
 
     block: int
 
@@ -75,13 +74,13 @@ class PutMark(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """Text for people who look into the store: a mark counts whatever it contains."""
+        """Text for a reader of the store. The mark counts whatever its content is."""
         numbers = block_entries(self.block)
         return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
 
 
 def decide_blocks(found: Found) -> OldBlocks:
-    """The blocks that may be deleted, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
+    """Return the blocks that may be deleted, given the stored snapshots: none if fewer than `KEPT` are whole."""
     oldest = oldest_kept(found)
     if oldest is None or oldest.floor is None:
         return OldBlocks()
@@ -91,7 +90,7 @@ def decide_blocks(found: Found) -> OldBlocks:
 
 
 def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
-    """The blocks before `end` that still have entries, oldest first. Raises ChainDamaged, StoreUnavailable."""
+    """Yield the blocks before `end` that still have entries, oldest first. Raises ChainDamaged, StoreUnavailable."""
     after: str | None = LOG
     while after is not None:
         first = store.first_key_after(LOG, after)
@@ -104,11 +103,12 @@ def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
 def deletion(
     store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None
 ) -> Iterator[PutMark | OldEntries]:
-    """The changes that delete `old`: void marks to put, and entries to delete by name. Perform each change before
-    asking for the next.
+    """Yield the changes that delete `old`: put a void mark, or delete entries by name. Perform each before taking the
+    next.
 
-    `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot is gone:
-    a faster run has kept only newer ones and continues the work, or the place was cleared. Raises the store's errors.
+    `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot that
+    covers the blocks is gone: another run has kept only newer ones and continues the work, or the store was cleared.
+    Raises the store's errors.
     """
     for old_entries in blocks_found(store, old.end):
         check()
@@ -120,7 +120,10 @@ def deletion(
 
 
 def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None) -> Iterator[OldEntries]:
-    """Delete the blocks of `old`. Yields deleted entries as the work proceeds. Raises the store's errors."""
+    """Delete the blocks of `old`. Yields the entries after they were deleted, in groups. Raises the store's errors.
+
+    `check` is called before each block, and raises if nothing more may be deleted.
+    """
     for change in deletion(store, old, check):
         match change:
             case PutMark():

@@ -1,14 +1,13 @@
-"""OWNER/<number>: names the chain that owns a store since the cluster was restored for the `number`-th time.
+"""OWNER/<number>: the mark that names the chain that owns a store since the cluster was restored the `number`-th time.
 
-A restore puts its mark on each store before it reads the mirror there to its end. Marks are put if absent, no number is
-left out, and none is deleted. So if a process of the old chain looks for the next number and does not find it, the
-store still belonged to its chain at that time.
+A restore puts its mark on each store, and only then reads the mirror there to its end. A mark is put only if it is
+absent and is never deleted, and numbers have no gaps. So if a process of the old chain does not find the next number,
+the store still belonged to its chain at that time.
 
 The chain of a restore has begun once its first entry is under the key `meta/restores/<number>`. Before that, another
 restore can give it up: it puts a mark under that key, so that the chain can never begin, and takes the next number.
 
-A mark is a line of JSON behind a frame with its checksum (`framing.py`), so a flipped bit can't make it name another
-chain or place.
+A mark is JSON in a frame with a checksum (`framing.py`), so a flipped bit can't make it name another chain or address.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a mark: the chain that owns the store, an earlier chain of the cluster, and the new chain's
-    address.
+    """The contents of a mark. `chain_id` is the chain that owns the store, `previous` an earlier chain of the cluster,
+    and `cluster` the address of the owning chain.
 
     `given_up`: the chains of earlier restores that never began.
     """
@@ -41,12 +40,12 @@ _START = b"sparklog-owner "
 
 
 def encoded(owner: Owner) -> bytes:
-    """The bytes of the mark OWNER/<number>."""
+    """Return the bytes of the mark OWNER/<number>."""
     return frame("owner", msgspec.json.encode(owner))
 
 
 def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
-    """The mark OWNER/<number> that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
+    """Decode the mark OWNER/<number> that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
     try:
         return msgspec.json.decode(unframe("owner", body, key, url), type=Owner)
     except msgspec.DecodeError as error:
@@ -54,16 +53,16 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """True if the object under `restore_key` is not a chain's beginning, but the mark of another restore that gave this
-    restore up.
+    """True if `body`, read from a `restore_key`, is the mark of another restore that gave this one up. Otherwise it is
+    the beginning of the restored chain.
     """
     return bytes(body[: len(_START)]) == _START
 
 
 def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) -> Owner | None:
-    """The mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
+    """Return the mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
 
-    With `beside`, keys of objects: raises StoreUnavailable unless the mark was looked for where these objects are.
+    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where the mark was looked for.
     """
     key = owner_key(number)
     try:
@@ -73,7 +72,7 @@ def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) ->
 
 
 def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
-    """Put `owner` as OWNER/<number> if that is absent. Return the Owner that is there afterwards.
+    """Put `owner` as OWNER/<number> if that is absent. Return the Owner that is then there, which may be another.
 
     Raises OutcomeUnknown, and the store's errors.
     """
@@ -88,7 +87,7 @@ def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
 
 
 def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
-    """The OWNER marks on the store, by number, and the numbers of those that are damaged. Raises the store's errors."""
+    """Return the OWNER marks on the store, by number, and the numbers of damaged marks. Raises the store's errors."""
     owners: dict[int, Owner] = {}
     damaged = set()
     for number in [parse_owner_key(stored.key) for stored in store.list_keys(OWNERS)]:
@@ -105,9 +104,10 @@ def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
 
 
 def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()) -> None:
-    """Check that the chain with this number of `ancestors` still owns the store. Raises InconsistentClusterId.
+    """Check that the chain, which was restored `ancestors` times, still owns the store. Else raise
+    InconsistentClusterId.
 
-    With `beside`, keys of objects: raises StoreUnavailable unless the mark was looked for where these objects are.
+    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where the mark was looked for.
     """
     owner = read_owner(store, ancestors + 1, beside)
     if owner is not None:
@@ -115,9 +115,7 @@ def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()
 
 
 def superseded(owner: Owner, url: str) -> InconsistentClusterId:
-    """The error for a process of an old chain, if the mark `owner` on the store at `url` names the chain restored from
-    it.
-    """
+    """Return the error for a process of an old chain. `owner`, read from the store at `url`, names the new chain."""
     return InconsistentClusterId(
         f"cluster {owner.previous} was restored as cluster {owner.chain_id} at {owner.cluster}, says the store at "
         f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}, and if there is "

@@ -1,11 +1,10 @@
-"""Peers: each store has announcements of the other stores of its cluster, so that a restore finds all of them from any.
+"""Peers: each store has announcements of the cluster's other stores, so that a restore finds all stores from any one.
 
-    copies/peers/<store>/<n>      put if absent: where the store is, as of entry n; or that it was removed by entry n
+    copies/peers/<store>/<n>      put if absent: the address of the store as of entry n, or that entry n removed it
 
-A store is announced to the others before it is registered. So a process that has the chain up to some entry, and has
-read the peers on all stores of that state, knows every store that may have a mirror with a later entry. After the put,
-the owner of the target is checked. So a process whose chain was restored elsewhere gets an error there, and registers
-no store any more.
+A store is announced to the others before it is registered. So the chain up to entry n, and the announcements on all
+stores in that state, name every store that may have a mirror newer than n. After the put, the owner of the target is
+checked. So a process whose chain was restored elsewhere gets an error, and registers no more stores.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A store as of entry `n`. `url` is absolute, and None once the store was removed from the cluster.
+    """A store as of entry `n`. `url` is absolute; it is None once the store was removed from the cluster.
 
-    `damaged` is never stored. It means that there is an announcement of the store, but it can't be read.
+    `damaged` is never stored. It is True if the announcement of the store can't be read.
     """
 
     store: StoreId
@@ -36,10 +35,10 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 def announce_peer(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Announce `peer` to the store at `target`. `ancestors`: how often the cluster was restored.
+    """Announce `peer` to the store at `target`. `ancestors` is the number of times that the cluster was restored.
 
-    Raises InconsistentClusterId, Conflict (the target has another announcement of the same store and entry), and the
-    store's errors.
+    Raises InconsistentClusterId, Conflict (the target has a different announcement of the same store and entry), and
+    the store's errors.
     """
     key = peer_key(peer.store, peer.n)
     if put(target, key, frame("peer", msgspec.json.encode(peer))) is not None:
@@ -48,13 +47,13 @@ def announce_peer(target: ObjectStore, peer: Peer, ancestors: int) -> None:
 
 
 def peers_on(target: ObjectStore) -> list[Peer]:
-    """All announcements on the store, including outdated ones. Raises the store's errors."""
+    """Return all announcements on the store, including outdated ones. Raises the store's errors."""
     named = [parse_peer_key(stored.key) for stored in target.list_keys(PEERS)]
     return [_peer(target, StoreId(store), n) for store, n in filter(None, named)]
 
 
 def newest_of(peers: Iterable[Peer]) -> dict[StoreId, Peer]:
-    """The newest announcement of each store; of two as of the same entry, the readable one."""
+    """Return the newest announcement of each store. If two are as of the same entry, a readable one is preferred."""
     newest: dict[StoreId, Peer] = {}
     for peer in sorted(peers, key=lambda peer: (peer.n, not peer.damaged)):
         newest[peer.store] = peer

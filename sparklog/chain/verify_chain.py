@@ -1,13 +1,13 @@
 """Checks that the metadata chain is consistent, from its oldest entry to its newest. Only reads.
 
-    every entry: checksum, the hash of the one before it; bodies of large commands: SHA-256
-    every snapshot: manifest and chunks; its state is the one to which the entries lead
-    void marks: ascending, and covered by a snapshot
+    every entry: its checksum, the hash of the entry before it, and the SHA-256 of the bodies of large commands
+    every snapshot: its manifest and chunks; and its state is the one to which the entries lead
+    void marks: they ascend, and a snapshot covers their blocks
     the newest state: its invariants
 
-One pass in the order of the chain, with READ_WIDTH entries read ahead. In memory are one replayed state and, at a
-snapshot, the state that the snapshot holds. Objects deleted as old meanwhile are no difference: before it reports a
-missing object, `verify` looks for the void mark, or for a newer snapshot.
+One pass in the order of the chain, with READ_WIDTH entries read ahead. Memory holds one replayed state and, at a
+snapshot, the snapshot's state. Objects deleted as old meanwhile are not reported: before `verify` reports a missing
+object, it looks for the void mark, or for a newer snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]  # entries read, of how many
 
 @dataclass
 class ChainVerified:
-    """Counts of the objects that were read, and the differences."""
+    """Counts of the objects that were read, and the differences that were found."""
 
     entries: int = 0
     snapshots: int = 0
@@ -65,8 +65,7 @@ def verify_chain(
 ) -> ChainVerified:
     """Check the chain at `store` up to `head`, which was read from it. `mirrored`: other stores have mirrors of it.
 
-    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then the objects that were not read yet are
-    unchecked.
+    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied; then not all objects were checked.
     """
     walk = _Walk(store, head, mirrored)
     walk.run(progress)
@@ -74,7 +73,7 @@ def verify_chain(
 
 
 class _Walk:
-    """One pass over the chain. `_draft` is None while the state is unknown: after damage, up to a snapshot."""
+    """One pass over the chain. `_draft` is None while the state is unknown: after damage, until the next snapshot."""
 
     def __init__(self, store: ObjectStore, head: Head, mirrored: bool) -> None:
         self.verified = ChainVerified()
@@ -150,7 +149,7 @@ class _Walk:
             self._draft.apply(entry, body, appends)
 
     def _appends(self, entry: Entry) -> dict[CommandId, Append] | None:
-        """The appends that the entry names by reference; None if one of their bodies is missing or damaged."""
+        """Return the appends that the entry names by reference. None if one of their bodies is missing or damaged."""
         appends: dict[CommandId, Append] = {}
         whole = True
         for command in entry.commands:
@@ -176,15 +175,15 @@ class _Walk:
         return appends if whole else None
 
     def _deleted_since(self, n0: int) -> bool:
-        """True if newer snapshots have let vacuum delete the body of a command that began at `n0`."""
+        """True if vacuum may have deleted the body of a command that began at `n0` since this pass began."""
         newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
         return len(newest) == KEPT and n0 < newest[0].floor
 
     # ---- snapshots --------------------------------------------------------------------------------
 
     def _at_snapshot(self, manifest: Manifest) -> None:
-        """Check the snapshot of an entry that was just read, or is gone. If no state is known, continue from the
-        snapshot's state.
+        """Check the snapshot of an entry that was just read or is gone. If the replayed state is unknown, continue with
+        the state of the snapshot.
         """
         key = snapshot_key(manifest.n)
         self.verified.snapshots += 1
@@ -207,7 +206,7 @@ class _Walk:
     # ---- void marks -------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
-        """The first block without a void mark, if all blocks before it have one. A mark out of order is reported."""
+        """Return the first block without a void mark. A mark after that block is out of order, and is reported."""
         begin = entry_block(self._head.state.first_entry)
         keys = [stored.key for stored in self._store.list_keys(VOID)]
         for block, key in zip(count(begin), keys, strict=False):
@@ -225,7 +224,7 @@ class _Walk:
             self._differs(DifferenceKind.VOID_MARK, void_key(block), wanted, newest)
 
     def _is_void(self, n: int) -> bool:
-        """True if the entry is gone because its block was deleted since the walk began."""
+        """True if the entry is gone because its block was deleted since this pass began."""
         return body_if_there(self._store, void_key(entry_block(n))) is not None
 
     # ---- the outcome ------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_co
 def run_command(
     command: Callable[[], Any], program: str, argv: Sequence[str] | None, settings_taken: Sequence[str] = NAMES
 ) -> int:
-    """Run a command and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
+    """Run a command line and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
 
-    Ctrl-C gives 130. Errors are one line on stderr. A pipe that its reader closed early does not change the exit code.
-    `command` builds the click command; `program` is its name on help pages. `settings_taken`: the common options that
-    are accepted anywhere on the command line.
+    Ctrl-C gives 130. An error is printed as one line on stderr. If the reader of stdout closes the pipe early, the exit
+    code stays the same. `command` builds the click command; `program` is its name on help pages. `settings_taken`: the
+    common options that are accepted anywhere on the command line.
     """
     code = 0
     open_missing_streams()
@@ -64,7 +64,7 @@ def run_command(
 
 
 def _invoke(command: Any, program: str, arguments: list[str]) -> int:
-    """Run the click command. `app()` is not used, because it handles a closed pipe itself, with exit code 1."""
+    """Run the click command and return its exit code. `app()` would instead end with 1 if stdout is a closed pipe."""
     try:
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(command, {}, program, COMPLETE, instruction)

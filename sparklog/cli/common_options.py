@@ -18,17 +18,16 @@ DRY_RUN = typer.Option(False, "--dry-run", help="Check the command and show what
 
 
 class Settings:
-    """The values of the common options (`NAMES`) on the current command line, which `take` reads."""
+    """The values of the common options (`NAMES`) on the current command line. `take` reads them."""
 
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
 
     def take(self, arguments: Sequence[str], names: Sequence[str] = NAMES) -> list[str]:
-        """Store the options in `names` and return the other arguments. Arguments after `--` are not touched.
+        """Store the options in `names` and return the other arguments. Arguments after `--` are returned unchanged.
 
-        A command that has its own option of such a name leaves the name out of `names`.
-
-        Raises InvalidOption for a missing value or an unknown format.
+        `names` must leave out the options that the command defines itself. Raises InvalidOption for a missing value or
+        an unknown format.
         """
         self._given = {}
         rest: list[str] = []
@@ -50,7 +49,7 @@ class Settings:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Apply --config to every store opened while this command line runs, including stores opened by Spark tasks."""
+        """Inside the `with` block, apply --config to every store that is opened, also by Spark tasks."""
         given, before = self._given.get("--config"), os.environ.get(CONFIG_VARIABLE)
         if not given:
             yield
@@ -70,11 +69,11 @@ class Settings:
         return self._given.get("--format") == "json"
 
     def cluster(self) -> str:
-        """The cluster's address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in
-        SPARKLOG_CONFIG.
+        """Return the cluster's address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, and (without
+        --config) `cluster` in SPARKLOG_CONFIG.
 
-        The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput if
-        none of the four has an address, or for a memory:// address.
+        The file given by --config is read even if --cluster is given, so that a mistake in it is noticed. Raises
+        InvalidInput if there is no address, or for a memory:// address.
         """
         url = self.cluster_if_named()
         if url is None:
@@ -84,9 +83,9 @@ class Settings:
         return url
 
     def cluster_if_named(self) -> str | None:
-        """The cluster's address as in `cluster`, or None if none of its four places has one.
+        """Return the cluster's address as `cluster` does, but None if there is none.
 
-        Raises InvalidInput for a memory:// address, which would end with this process.
+        Raises InvalidInput for a memory:// address: such a cluster would end with this process.
         """
         url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
@@ -96,17 +95,14 @@ class Settings:
         return url
 
     def job_command(self, given: str | None) -> str:
-        """The command that runs jobs.
-
-        It is the first of `given`, `job_command` in --config, SPARKLOG_JOB_COMMAND, `job_command` in SPARKLOG_CONFIG,
-        and "local".
+        """Return the command that runs jobs: the first of `given` (the option), `job_command` in --config,
+        SPARKLOG_JOB_COMMAND, (without --config) `job_command` in SPARKLOG_CONFIG, and "local".
         """
         return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
 
     def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
-        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG.
-
-        `given` is the option, `variable` the name of the variable, and `of` takes the value from a config file.
+        """Return the first value that is set: `given` (the option), the one in --config, the environment variable
+        `variable`, and (without --config) the one in SPARKLOG_CONFIG. `of` reads the value from a config file.
         """
         config = self._given.get("--config")
         in_config = of(read_config_file(config, "--config")) if config else None

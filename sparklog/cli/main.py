@@ -80,7 +80,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def run_job(name: str, argv: Sequence[str] | None = None) -> int:
-    """Run the verb `sparklog job NAME` as `spark-submit jobs/NAME.py …`, and return its exit code."""
+    """Run the verb `sparklog job NAME` for jobs/NAME.py, which spark-submit started, and return its exit code."""
     return run_command(lambda: _commands().commands["job"].commands[name], f"spark-submit jobs/{name}.py", argv)
 
 

@@ -1,6 +1,6 @@
-"""Prints rows, documents and closing lines, for people (tables) or programs (JSON), and the end of a help page.
+"""Prints the output of verbs: tables and lines for people, or JSON for programs. Makes the end of a help page.
 
-A verb continues after its reader has closed the pipe: its exit code may still matter.
+A verb continues if the reader of stdout closes the pipe, because its exit code may still matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (spark
 
 
 def ending(*examples: str) -> str:
-    """The end of a verb's help page: its examples, one a line, and the common options."""
+    """Return the end of a verb's help page: its examples, one per line, and the common options."""
     lines = ["\b", "Examples:", *(f"  {example}" for example in examples), "", COMMON_OPTIONS]
     return "\n".join(lines)
 
@@ -49,7 +49,10 @@ def now_ms() -> int:
 
 
 def show_rows(rows: Iterable[Row], *, empty: str) -> None:
-    """Print a table for people (`empty` if there are no rows), or one JSON array. All rows have the same names."""
+    """Print a table (the text `empty` if there are no rows), or one JSON array with --format json.
+
+    All rows must have the same names.
+    """
     listed = list(rows)
     if settings.json:
         print_json(listed)
@@ -60,7 +63,7 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in aligned columns under a header, numbers to the right. Values are never cut: they can be copied."""
+    """Return the rows, at least one, in aligned columns under a header, numbers to the right. Values are never cut."""
     columns = []
     labels = labels_of(rows[0])
     for name in rows[0]:
@@ -72,7 +75,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def show_document(document: Row) -> None:
-    """Print lines of name and value for people, or one JSON object."""
+    """Print a line for each name and value, or one JSON object with --format json."""
     if settings.json:
         print_json(document)
     else:
@@ -97,7 +100,7 @@ def print_json(value: object) -> None:
 
 
 def print_warning(text: str) -> None:
-    """Print a line on stderr; neither the result nor the exit code changes."""
+    """Print a warning as one line on stderr. The exit code stays the same."""
     sys.stdout.flush()
     print_to(sys.stderr, f"warning: {one_line(text)}")
 
@@ -109,7 +112,7 @@ def status(text: str) -> None:
 
 
 def done(message: str, document: Row) -> None:
-    """Print the result of a verb that changed something: a line for people, or the document as JSON."""
+    """Print the result of a verb that changed something: the line `message`, or `document` with --format json."""
     if settings.json:
         print_json(document)
     else:
@@ -120,10 +123,10 @@ def done(message: str, document: Row) -> None:
 
 
 def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """The label of each name: the name without its unit, because `human` prints the unit with the value.
+    """Return the label of each name: its words without the unit, which `human` prints with the value.
 
-    If two names differ only in their units, each label tells which: beside `deleted`, `deleted_bytes` becomes "deleted
-    size", and `deleted_ms` becomes "deleted time".
+    If names differ only in their units, the unit becomes a word: beside `deleted`, `deleted_bytes` is "deleted size",
+    and `deleted_ms` is "deleted time".
     """
     known = list(names)
     bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
@@ -133,7 +136,9 @@ def labels_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def human(name: str, value: Any) -> str:
-    """`value` as a text for people, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
+    """Return `value` as human-readable text. If `name` ends with `_ms`, that is a time in ISO UTC; if with `_bytes`, a
+    size in binary units.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -13,7 +13,10 @@ _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def time_us(where: str, text: str) -> int:
-    """Microseconds since the epoch; -90s, -15m, -1h and -7d count back from now. Raises InvalidOption with `where`."""
+    """Parse a time into microseconds since the epoch. -90s, -15m, -1h and -7d count back from now.
+
+    Raises InvalidOption, whose message begins with `where`.
+    """
     from sparklog.options.starting_offsets import parse_timestamp_us
 
     before = _BEFORE_NOW.fullmatch(text.strip())

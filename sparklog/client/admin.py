@@ -104,12 +104,12 @@ class Admin:
         self.submit(DeleteTopic(self._topic(name).topic_id))
 
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Delete records of a topic: in each partition those below its offset in `offsets` (partition -> offset).
+        """Delete the records of a topic below given offsets. `offsets` maps each partition to its offset.
 
         The offset -1 stands for the high watermark. Returns the new log start of each partition; a log start that is
-        already higher stays. If any offset or partition is invalid, nothing is changed. Otherwise each partition has a
-        commit of its own: if commits fail, the first error is raised, its text says how many partitions are done, and
-        the same call may be repeated. Raises OffsetOutOfRange, PolicyViolation (the topic has compaction without
+        already higher stays. If any offset or partition is invalid, nothing is changed. Otherwise each partition is
+        committed separately. If commits fail, raises the first error; its text says how many partitions are done. The
+        same call may then be repeated. Raises OffsetOutOfRange, PolicyViolation (the topic has compaction without
         deletion), UnknownTopicOrPartition, InvalidInput (`offsets` is empty), and the errors of `submit`.
         """
         deletions = plan_deletions(self.connection, topic, offsets)
@@ -151,10 +151,10 @@ class Admin:
     def elect_leaders(
         self, topic: str, *, partition: int | None = None, store: str | None = None, unclean: bool = False
     ) -> None:
-        """Elect `store` as the leader of all partitions of a topic, or of one; by default the preferred leader.
+        """Elect the leader of `partition`, or of all partitions of a topic: `store`, by default the preferred leader.
 
-        With `unclean`, if no other replica can lead, one that lacks acknowledged records may: they are lost. Raises
-        ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
+        With `unclean`, if no other replica can lead, a replica that lacks acknowledged records may; those records are
+        lost. Raises ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
         """
         state = self.connection.follower.newest_state()
         partitions = partitions_named(state, topic, partition)

@@ -6,9 +6,9 @@
         async for record in consumer: ...
 
 `AsyncProducer` and `AsyncConsumer` wrap a `Producer` and a `Consumer`. The producer's own sender threads pass the
-results of many records to the event loop at once; each consumer runs in one thread of its own. Methods have the names
-that they have in aiokafka, or else in `Producer` and `Consumer`. Transactions, `commit_async` and `poll_table` exist
-only in `Producer` and `Consumer`: a program that needs them runs one of these in a thread.
+results of many records to the event loop at once; each consumer runs in one thread of its own. Methods are named as in
+aiokafka, or, if aiokafka has no such method, as in `Producer` and `Consumer`. Transactions, `commit_async` and
+`poll_table` exist only in `Producer` and `Consumer`: a program that needs them runs one of these in a thread.
 
 A cancelled wait loses nothing: a record is written even if its future is cancelled, and records read for a cancelled
 `poll` are returned by the next `poll`.
@@ -62,7 +62,7 @@ class AsyncProducer(AnswersKafkaMethods):
         await self.close()
 
     async def start(self) -> None:
-        """Create the wrapped producer, which gets a producer id from the chain. Raises as `Cluster.producer` does."""
+        """Create the wrapped producer, with a producer id from the chain. Raises the errors of `Cluster.producer`."""
         self._loop = asyncio.get_running_loop()
         self._producer = await asyncio.to_thread(self._make)
 
@@ -76,7 +76,7 @@ class AsyncProducer(AnswersKafkaMethods):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Put a record into the producer's buffer, once the buffer has room. Returns a future as `Producer.send` does.
+        """Wait until the producer's buffer has room, then put a record into it. Returns a future of the written record.
 
         Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises the
         errors of `Producer.send`, and InvalidInput in an event loop other than the one that called `start`.
@@ -133,7 +133,7 @@ class AsyncProducer(AnswersKafkaMethods):
         return self._producer
 
     def _note(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
-        """Note that `sent` is done, so that the event loop sets the result of `future`; it does so for many at once.
+        """Queue the result of `sent` for `future`. The event loop sets the results of all queued futures together.
 
         Runs in a thread of the producer, or in the loop.
         """
@@ -174,7 +174,7 @@ def _in_thread(
 def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """Like `_in_thread`, for methods that use the position: first rewinds it to the first record not yet returned."""
+    """Like `_in_thread`, but the coroutine first rewinds the consumer to the first record not yet returned."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -209,7 +209,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error or a cancellation, the records returned last are not committed."""
+        """Close the consumer. If the block was cancelled or raised an error (not Wakeup), commit nothing more."""
         await self._end(lambda consumer: consumer.__exit__(kind))
 
     async def start(self) -> None:
@@ -223,7 +223,7 @@ class AsyncConsumer(AnswersKafkaMethods):
     # ---- reading --------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """Read records as `Consumer.poll` does. The next call returns the records that a cancelled call has read."""
+        """Read records as `Consumer.poll` does. The records of a cancelled call are returned by the next call."""
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
         polled: dict[Place, list[ConsumerRecord]] = {}
@@ -238,7 +238,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record. The iteration ends if none comes within `consumer_timeout_ms` (None: never)."""
+        """Return the next record; end the iteration if none comes in `consumer_timeout_ms` (None: wait forever)."""
         options = self._started().options
         if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:
             await self._put_back()  # the next poll shows that the member is alive, and commits returned records
@@ -335,9 +335,9 @@ class AsyncConsumer(AnswersKafkaMethods):
             await self._call(_go_back, unread)
 
     async def _end(self, end: Callable[[Consumer], None]) -> None:
-        """Rewind the consumer to the first record not yet returned, then call `end` with it.
+        """Rewind the consumer to the first record not yet returned, then call `end(consumer)`.
 
-        Both happen in one call of the consumer's thread, so a cancellation can't come between them.
+        Both steps are one call in the consumer's thread, so a cancellation can't come between them.
         """
         consumer, self._consumer = self._consumer, None
         if consumer is not None:

@@ -19,9 +19,9 @@ class AskedCoordinator:
     def __init__(
         self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
     ) -> None:
-        """Call `ask`, which sends the request for `wanted`, in a new thread. `bell` wakes the caller when it returns.
+        """Call `ask`, which sends the request for `wanted`, in a new thread. Rings `bell` when `ask` returns.
 
-        The coordinator replies by `until_ms` at the latest. Both times are of the monotonic clock.
+        The coordinator replies by `until_ms` at the latest. `begun_ms` and `until_ms` are times of the monotonic clock.
         """
         self._wanted = wanted
         self.begun_ms = begun_ms
@@ -31,11 +31,14 @@ class AskedCoordinator:
         self._asked.add_done_callback(lambda asked: bell.ring())
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
-        """True if the reply has not come yet, is for `wanted`, and comes in time to a caller with this deadline."""
+        """True if the request is for `wanted`, is not answered yet, and will be by `deadline_ms` + SLACK_MS."""
         return not self._asked.done() and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 
     def wait(self, stop: Callable[[], bool]) -> bool:
-        """Wait for the reply: returns True. Returns False if `stop()` is true at the start or when the bell rings."""
+        """Return True once the reply has come, or False once `stop()` is true.
+
+        `stop` is called at the start, and whenever the bell rings.
+        """
         while not self._asked.done():
             if stop():
                 return False
@@ -43,5 +46,8 @@ class AskedCoordinator:
         return True
 
     def reply(self) -> WaitReply | None:
-        """Wait for the reply and return it; None if no coordinator could be asked. Raises what `ask` raised."""
+        """Wait for the reply and return it; None if no coordinator could be asked, or if the request failed.
+
+        Raises the errors of `ask`.
+        """
         return self._asked.result()

@@ -42,10 +42,10 @@ def init_cluster(
 
     `stores` maps store ids to addresses, which may be relative to `url`. By default there is one store, at the
     cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
-    First probes every store and the place of the chain. If an earlier call at the same address died before entry 0,
-    this call completes it. Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster),
-    InvalidInput, DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. If a check fails,
-    no INCARNATION is written.
+    First probes every store and the metadata's place. If an earlier call with the same `url` was interrupted before it
+    wrote entry 0, completes it. Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another
+    cluster), InvalidInput, DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. If a
+    check fails, no INCARNATION is written.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
@@ -87,10 +87,10 @@ def init_cluster(
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id in the INCARNATION that an earlier init left at `place` when it died before entry 0.
+    """The chain id in the INCARNATION at `place`, left there by an init that was interrupted before entry 0.
 
-    None if there is no INCARNATION, or if there are objects that no init writes: these may belong to a cluster that
-    lost its chain, and its data must not pass to a new cluster.
+    None if there is no INCARNATION, or if `place` has objects that no init writes: they may belong to a cluster whose
+    chain was lost, and must not become part of a new cluster.
     """
     if _holds_more_than_a_mark(place):
         return None
@@ -99,7 +99,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 
 def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
-    """Raise InconsistentClusterId if the store's INCARNATION names another chain, or other data lies next to it.
+    """Raise InconsistentClusterId if the store has an INCARNATION of another chain, or an INCARNATION and other data.
 
     A store without an INCARNATION passes.
     """
@@ -111,10 +111,9 @@ def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
 
 
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
-    """Write INCARNATION to the store, and return the uuid in it.
+    """Write INCARNATION to the store, unless an earlier init of the same chain has written it. Returns its uuid.
 
-    An INCARNATION that an earlier init for the same chain has written stays. Raises InconsistentClusterId as
-    `_check_free` does.
+    Raises the errors of `_check_free`.
     """
     mark, is_new = begin_incarnation(target, store, chain_id)
     if not is_new:

@@ -130,12 +130,12 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         `rows` has the column value, and optionally key, topic, partition, headers, timestamp; other columns are left
         out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
-        a repeat of the same call writes nothing and returns the original offsets. All its rows must name the same
-        partition, because sequences are counted per partition and a repeat might be routed elsewhere. `application` =
-        (id, version): if this version or a higher one was written, writes nothing and returns the result of the
-        highest. `consumed` = (group, offsets): the rows were made from the records below these offsets, which are
-        committed to the group in the same commit, as by `commit_offsets`, so input and output can't differ.
-        `write_id`: a label of the write in the chain.
+        a repeat of the same call writes nothing and returns the original offsets. All rows must then name the same
+        partition, because sequences are counted per partition, and a repeat might be routed to another one.
+        `application` = (id, version): if this version or a higher one was written, writes nothing and returns the
+        result of the highest. `consumed` = (group, offsets): commits these offsets to the group in the same commit, as
+        `commit_offsets` would. The rows were made from the records below these offsets. `write_id`: a label of the
+        write in the chain.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
@@ -314,7 +314,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return first_at_or_after(self._now, topic, partition, timestamp_us)
 
     def offset_of_last(self, topic: str, partition: int, records: int) -> int:
-        """The offset at which the last `records` readable records of a partition begin, at least the log start.
+        """Return the offset at which the last `records` readable records of a partition begin; at least the log start.
 
         Raises the errors of `offset_for_time`.
         """
@@ -323,10 +323,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """Return the greatest leader epoch, at most `leader_epoch`, that wrote to a partition, and its end offset.
+        """Return the greatest leader epoch up to `leader_epoch` in which a partition was written, and its end offset.
 
-        None if `leader_epoch` has not begun; see `core.replication.leader_epochs`. Raises UnknownTopicOrPartition,
-        InvalidInput (a negative epoch).
+        None if the epoch `leader_epoch` has not begun; see `core.replication.leader_epochs`. Raises
+        UnknownTopicOrPartition, InvalidInput (a negative epoch).
         """
         state = self.connection.follower.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
@@ -349,17 +349,17 @@ class Cluster(Admin, AnswersKafkaMethods):
         return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
-        """The committed offsets of a group, by (topic, partition); empty if it never committed."""
+        """Return the committed offsets of a group, keyed by (topic, partition); empty if it never committed."""
         state = self.connection.follower.newest_state()
         return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
-        """Set committed offsets of a group, by (topic, partition): all of `offsets`, or nothing.
+        """Commit offsets to a group without members: all of `offsets`, keyed by (topic, partition), or nothing.
 
-        Only for groups without members; a member commits by `GroupMember.commit`. A value may be a `Position` instead
-        of an offset: it is refused if its topic was deleted since, even if the topic was created again. `metadata`: a
-        text stored with the offsets. Raises UnknownMemberId (the group has members), OffsetOutOfRange,
-        OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
+        A member commits by `GroupMember.commit` instead. A value may be a `Position` instead of an offset: a position
+        whose topic was deleted since is refused, even if the topic was created again. `metadata`: a text stored with
+        the offsets. Raises UnknownMemberId (the group has members), OffsetOutOfRange, OffsetMetadataTooLarge,
+        InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
         """
         commit_offsets(self.connection, group, offsets, metadata)
 
@@ -434,11 +434,11 @@ def _end_of(
     error: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
-    """Close a consumer while its cluster is being closed; after an error, without a commit.
+    """Close a consumer while its cluster is being closed; after an error, close it without a commit.
 
-    `kind`: the type of the exception that the cluster's `with` block raised; None: no exception, or no block. The
-    other parameters are those of an exit callback of ExitStack; `kind_since` is the type of an exception raised since,
-    while other objects of the cluster were closed. Wakeup is not an error: if `kind` is Wakeup, `kind_since` decides.
+    `kind`: the type of the exception that the cluster's `with` block raised; None: no exception, or no block.
+    `kind_since`: the type of an exception raised since, while other objects of the cluster were closed. Wakeup is not
+    an error: if `kind` is Wakeup, `kind_since` decides. ExitStack passes all parameters after `kind`.
     """
     consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 

@@ -48,11 +48,11 @@ class Connection:
     """
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
-        """Open the cluster at `url`: the place of its metadata, or addresses of coordinators, separated by commas.
+        """Open the cluster at `url`: the address of its metadata, or addresses of coordinators, separated by commas.
 
-        With addresses of coordinators, this process follows the chain through them, and needs no access to the place of
-        the metadata. In either case the attribute `url` is the place of the metadata: relative addresses of stores
-        begin there, and Spark tasks read the chain there.
+        With addresses of coordinators, this process follows the chain through them, and needs no access to the
+        metadata. In either case the attribute `url` is the address of the metadata: addresses of stores may be relative
+        to it, and Spark tasks read the chain there.
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
@@ -94,7 +94,7 @@ class Connection:
         return is_elsewhere(self.url, store.url)
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
-        """The cluster's stores, newly opened, whose calls fail after `timeout_ms`; stores on local disks ignore it."""
+        """Open the cluster's stores again, with calls that fail after `timeout_ms`, except on local disks."""
         places = places_in(state, self.url, self._settings)
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
@@ -104,7 +104,7 @@ class Connection:
         return Stores(replace(places, settings=StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
-        """The addresses and settings of the cluster's stores, to be sent to Spark tasks: without secrets."""
+        """The addresses and settings of the cluster's stores, without secrets, to be sent to Spark tasks."""
         return places_to_carry(places_in(state, self.url, self._settings))
 
     def open_store(self, store: StoreId, url: str) -> ObjectStore:
@@ -125,16 +125,16 @@ class Connection:
         return self.committer.submit(self.committer.begin(command), timeout_ms)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """Plan [at, plan.end) again by the newest state, without offsets below the log start (`scan.Replan`).
+        """Plan [at, plan.end) again from the newest state, without offsets below the log start (`scan.Replan`).
 
-        The new plan's `lost` has every lost range that overlaps it, whenever it was lost. Raises the errors of
-        `right_up_to`.
+        The new plan's `lost` has every lost range that overlaps these offsets, whenever it was lost. Raises the errors
+        of `right_up_to`.
         """
         state = self.follower.newest_state()
         return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:
-        """Raise InconsistentClusterId unless the cluster's chain id is still `chain_id`, as when the caller began."""
+        """Raise InconsistentClusterId unless the cluster's chain id is `chain_id`."""
         present = self.follower.state.chain_id
         if present != chain_id:
             raise InconsistentClusterId(
@@ -151,7 +151,7 @@ def _check_life(target: ObjectStore, store: Store) -> None:
 
 
 def default_author() -> Author:
-    """Return the human-readable author that entries of this process name: "client", host name and process id."""
+    """Return the author named in entries of this process: "client", with host name and process id."""
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -160,7 +160,7 @@ _shared_lock = threading.Lock()
 
 
 def _replace_lock() -> None:
-    """Replace `_shared_lock` in a forked child, because a thread that only the parent has may have held it."""
+    """Replace `_shared_lock` in a forked child, because a thread of the parent may have held it during the fork."""
     global _shared_lock
     _shared_lock = threading.Lock()
 

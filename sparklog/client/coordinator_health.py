@@ -1,4 +1,4 @@
-"""Checks that commands of this process can be committed: the coordinator in force leads and accepts its token."""
+"""Checks that this process can commit commands: the coordinator in force leads, and accepts the process's token."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CoordinatorHealth:
 def check_coordinator(connection: Connection) -> CoordinatorHealth:
     """Check that the coordinator in force answers as the leader, and accepts the token of this process.
 
-    Without a coordinator there is a problem only for a process that has just the addresses of coordinators. Waits at
-    most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
+    A missing coordinator is a problem only for a process that has just addresses of coordinators: it can't commit by
+    itself. Waits at most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
     """
     known = connection.follower.catch_up().state.coordinator
     for _ in range(_LOOKS):

@@ -45,10 +45,10 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
 
 
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
-    """The new log start of each partition, from `outcomes`, the result of `delete_records`.
+    """Return the new log start of each partition, from `outcomes`, the result of `delete_records`.
 
-    If commands failed, raises the first error; its text says how many partitions are done, and its `landed` is UNKNOWN
-    if any is done.
+    If commands failed, raises the first error. Its text says how many partitions are done; its `landed` is UNKNOWN if
+    any partition is done.
     """
     done: dict[int, int] = {
         deletion.command.partition: outcome

@@ -1,7 +1,7 @@
 """Error texts for options and methods of kafka-python, confluent-kafka and aiokafka that sparklog does not have.
 
-Each text says what to write instead. `_ANSWERS` has the options, of producers, consumers and `connect` alike
-(docs/migrate-clients.md shows them); names with dots, as librdkafka writes them, count as names with underscores.
+Each text says what to write instead. `_ANSWERS` has the options of producers, consumers and `connect`
+(docs/migrate-clients.md shows them). A dot in an option's name, as in librdkafka, counts as an underscore.
 `_METHOD_ANSWERS` has the methods of all classes.
 """
 
@@ -134,7 +134,7 @@ METHOD_ANSWERS: Final[Mapping[str, str]] = {name: answer for names, answer in _M
 
 
 class _MissingMethod:
-    """A descriptor for a method of Kafka's clients: access raises AttributeError with what to write instead."""
+    """A method that only Kafka's clients have: access raises AttributeError, whose text says what to write instead."""
 
     def __init__(self, name: str, answer: str) -> None:
         self._name = name
@@ -146,10 +146,10 @@ class _MissingMethod:
 
 
 class AnswersKafkaMethods:
-    """A base class whose subclasses explain, in an AttributeError, methods of Kafka's clients that they lack.
+    """A base class. If its subclass lacks a method of Kafka's clients, the AttributeError says what to write instead.
 
     It must be the last base, so that methods of the subclass take precedence. It has descriptors instead of
-    `__getattr__`, which would slow down every attribute access in Python 3.11, and so `Producer.send`.
+    `__getattr__`, which in Python 3.11 would slow down every attribute access, even that of `Producer.send`.
     """
 
     def __dir__(self) -> list[str]:
@@ -161,7 +161,7 @@ for _name, _answer in METHOD_ANSWERS.items():
 
 
 def answer_to(name: str) -> str | None:
-    """The advice for an option of Kafka's clients that sparklog lacks; None if ANSWERS has no such option."""
+    """The advice for an option of Kafka's clients that sparklog lacks; None if there is none for this name."""
     spelled = name.replace(".", "_")
     known = ANSWERS.get(spelled)
     if known is not None:
@@ -170,7 +170,7 @@ def answer_to(name: str) -> str | None:
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption:
-    """The error for the option `name`, which `owner` does not have. `owner` is as in "a consumer".
+    """The error for the option `name`, which `owner` (a text such as "a consumer") does not have.
 
     `known`: the options that `owner` has, for a suggestion.
     """
@@ -184,9 +184,9 @@ def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption
 
 
 def refuse_unknown(owner: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise InvalidOption for the first option in `given`, which has only options that `owner` lacks; if empty, return.
+    """Raise InvalidOption for the first option in `given`. Does nothing if `given` is empty.
 
-    `owner` and `known`: see `unknown_option`.
+    `given` has only options that `owner` lacks. `owner` and `known`: see `unknown_option`.
     """
     for name in given:
         raise unknown_option(owner, name, known)

@@ -4,10 +4,10 @@
     while watch.wait(Records(positions), longest_ms):
         (continue to read at the positions, with connection.follower.state)
 
-All waiting callers of the process share what one of them reads. A coordinator that did not answer is not asked again
-for SILENT_MS. Meanwhile the process reads the chain, which also shows the next coordinator. A wait with a bell
-(`host/bell.py`) asks the coordinator in a thread of its own (`asked_coordinator`), so that the bell can end the wait;
-any other wait needs no thread.
+When one caller reads new entries of the chain, all waiting callers of the process see them. A coordinator that did not
+answer is not asked again for SILENT_MS. Meanwhile the process reads the chain, which also shows the next coordinator. A
+wait with a bell (`host/bell.py`) asks the coordinator in a thread of its own (`asked_coordinator`), so that the bell
+can end the wait; any other wait needs no thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless
 
 
 class Waiting:
-    """Waits for entries of one connection's chain; its callers share their reads of the chain. Thread-safe."""
+    """Waits for new entries of a connection's chain. All callers share the reads of the chain. Thread-safe."""
 
     def __init__(self, committer: Coordinated) -> None:
         self._committer = committer
@@ -46,13 +46,13 @@ class Waiting:
     def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
         """Create a watch for one caller that waits, perhaps several times in a row.
 
-        `longest_pause_ms`: the longest pause between two reads of the chain. Whenever `bell` rings, the wait checks its
-        `stop` at once.
+        `longest_pause_ms`: the longest pause between two reads of the chain. Whenever `bell` rings, `Watch.wait` calls
+        its `stop` at once.
         """
         return Watch(self, longest_pause_ms, bell)
 
     def is_done(self, wanted: Replicated | Records) -> bool:
-        """True if this process knows a state in which the wait for `wanted` is over: it is there, or never will be."""
+        """True if, in the newest state known here, `wanted` has come, or can no longer come."""
         return is_done(self._follower.state, wanted)
 
     @property
@@ -97,9 +97,9 @@ class Waiting:
         return EntryNumber(self._follower.head.n)
 
     def catch_up(self) -> None:
-        """Read the chain to its end. Raises the errors of `Follower.catch_up` except StoreUnavailable.
+        """Read the chain to its end, or return if it can't be reached now. Raises other errors of `Follower.catch_up`.
 
-        If the chain can't be reached now, it may be reachable again before the caller's time is over.
+        The chain may be reachable again before the caller's time is over.
         """
         with suppress(StoreUnavailable):
             self._follower.catch_up()
@@ -121,9 +121,9 @@ class Watch:
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the chain has `wanted`, or never will (`Waiting.is_done`): returns True. False after `longest_ms`.
+        """Return True once `wanted` has come, or can no longer come (`Waiting.is_done`); False after `longest_ms`.
 
-        Also returns False once `stop()` is true; it is called between reads of the chain, between requests to a
+        Also returns False once `stop()` is true. `stop` is called between reads of the chain, between requests to a
         coordinator, and whenever the bell rings. Raises the errors of `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock

@@ -32,7 +32,7 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """Protection from unknown callers: the certificate for TLS, and the access file. None: there is none.
+    """Protection from unknown callers. `certificate`: None for no TLS. `access`: None for no access file.
 
     `masks`: parts of records that the web pages never show.
     """
@@ -78,7 +78,7 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket that listens at this address; with port 0 the system chooses one. Raises InvalidInput."""
+    """Open a socket that listens at this address. Port 0: any free port. Raises InvalidInput if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only for a socket that names its protocol: else each reply takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

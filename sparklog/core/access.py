@@ -61,7 +61,7 @@ _SHOWN: Final = 3  # topics in an error
 
 
 class Verb(StrEnum):
-    """An action that a right allows. A right with any other verb allows DESCRIBE, too."""
+    """An action that a right allows. Every right includes DESCRIBE on its topics."""
 
     READ = "read"
     WRITE = "write"
@@ -71,8 +71,8 @@ class Verb(StrEnum):
 
 
 class Right(msgspec.Struct, frozen=True):
-    """A verb on the topic named `topics`, or, if `topics` ends with `*`, on all topics whose names begin with the part
-    before it.
+    """A right to do `verb` on a topic. If `topics` ends with `*`, the right is on every topic whose name begins with
+    the text before the `*`.
     """
 
     verb: Verb
@@ -91,7 +91,7 @@ class Right(msgspec.Struct, frozen=True):
 
 
 def parse_right(text: str) -> Right:
-    """Parse a text like `write:orders-*`. Raises InvalidConfig."""
+    """Return the right in a text such as `write:orders-*`. Raises InvalidConfig if the text is not a right."""
     verb, colon, topics = text.partition(":")
     if not colon:  # the text may be a token in the wrong place, so the error does not show it
         raise InvalidConfig("wanted a right like write:orders, read:orders-* or alter:*, found a text without ':'")
@@ -109,7 +109,7 @@ class Principal(msgspec.Struct, frozen=True):
     rights: tuple[Right, ...] = ()
 
     def may(self, verb: Verb, topic: str) -> bool:
-        """True if the principal has this right on a topic, or on the cluster if `topic` is `*`."""
+        """True if the principal has a right to do `verb` on this topic, or on the cluster if `topic` is `*`."""
         return any(right.covers(verb, topic) for right in self.rights)
 
 
@@ -137,8 +137,8 @@ class Access(msgspec.Struct, frozen=True):
 class Need(msgspec.Struct, frozen=True):
     """The right that a request needs: `verb` on all of `topics` (names or ids), or on the cluster if `topics` is empty.
 
-    With `any_topic`, the right on at least one topic is enough. If `verb` is None, every principal is refused. `also`
-    is a second need that must be met, too.
+    With `any_topic`, a right to do `verb` on one topic, no matter which, is enough, and `topics` is not used. If `verb`
+    is None, every principal is refused. `also` is a second need: both must be met.
     """
 
     verb: Verb | None
@@ -244,7 +244,9 @@ def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:
 
 
 def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str | None]]:
-    """Yield each topic of the need, a name or an id, with its name; None if the state doesn't know the id."""
+    """Yield a pair for each topic of the need: its name or id, as in the need, and its name. The second is None if the
+    state doesn't know the id.
+    """
     for topic in need.topics:
         if isinstance(topic, str):
             yield topic, topic

@@ -85,7 +85,9 @@ from sparklog.core.types import (
 
 
 def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At) -> None:
-    """Apply the commands of entry `at.n`, which must be `state.n + 1`, and set the state's `n` and `time_ms`."""
+    """Apply the commands of entry `at`, then set the state's `n` and `time_ms` to those of the entry. `at.n` must be
+    `state.n + 1`.
+    """
     for command in commands:
         apply_command(state, command, at)
     state.n = at.n
@@ -93,11 +95,12 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
-    """Apply the records of one command to `state`, and remember the command id with the number of entry `at`.
+    """Apply the records of one command of entry `at` to `state`, and remember the command's id with the number of the
+    entry.
 
-    Three kinds of commands are not remembered by id. For an append of an idempotent producer, its sequence numbers are
-    remembered. For a commit of a group member without an append, the number of the member's last commit is remembered.
-    A claim has the same result however often it is made.
+    The ids of three kinds of commands are not remembered, because their repeats are recognized in another way: an
+    append of an idempotent producer by its sequence numbers, a commit of a group member without an append by its commit
+    number, and a claim because its repeats change nothing.
     """
     for record in command.records:
         apply(state, record, at)
@@ -149,12 +152,12 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """Return the number of the object of the first slice that the command appended.
+    """Return the number of the object that holds the first slice of the command's append.
 
-    Once that object is forgotten, so is everything that the command wrote.
+    Once an election has removed this object from the state, nothing that the command wrote is left.
 
-    Returns NO_OBJECT if the command appended nothing, or to several partitions: these forget their slices
-    independently, so the command stays known.
+    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. Each partition forgets
+    its slices independently, so such a command stays known.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -341,7 +344,9 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """The time of entry `at` in milliseconds, or that of the entry before if it is later (a slow clock wrote `at`)."""
+    """Return the later of two times in milliseconds: that of entry `at`, and that of the entry before. The clock of
+    `at` may be slow.
+    """
     return max(at.time_ms, state.time_ms)
 
 

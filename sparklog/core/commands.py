@@ -27,9 +27,11 @@ from sparklog.core.types import (
 
 
 class NewStore(msgspec.Struct, frozen=True):
-    """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
+    """A store to register. `url` is its address, "." for the cluster's own root. `incarnation` is the uuid in its file
+    INCARNATION.
 
-    Replicas are spread over zones (stores with `zone` "" form one zone). Readers in the same zone ask this store first.
+    Replicas are spread over zones. All stores with `zone` "" form one zone. Readers ask the stores of their own zone
+    first.
     """
 
     store: StoreId
@@ -49,8 +51,8 @@ class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     """Create a topic. None for `partitions` or `replication_factor` means the cluster's default.
 
-    `config` has been checked by config/topic_config.py. `assignment`: the stores of each partition's replicas, the
-    preferred leader first; None: chosen by the cluster.
+    `config` has been checked by config/topic_config.py. `assignment` lists the stores of each partition's replicas, the
+    preferred leader first. If it is None, the cluster chooses the stores.
     """
 
     name: str
@@ -78,7 +80,8 @@ class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
 class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
     """Raise the number of partitions of a topic to `total`.
 
-    `assignment`: the stores of each new partition's replicas, the preferred leader first; None: chosen by the cluster.
+    `assignment` lists the stores of each new partition's replicas, the preferred leader first. If it is None, the
+    cluster chooses the stores.
     """
 
     topic_id: TopicId
@@ -105,11 +108,11 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A write of an application, which counts its writes (`txnAppId`, `txnVersion`): each version is written at most
-    once.
+    """One write of an application (`txnAppId`), which numbers its writes: each `version` (`txnVersion`) is written at
+    most once.
 
-    `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "". `made_of` is
-    a digest of the input of this version, by which a repeat is recognized as the same write; "" if its author has none.
+    `run` is the id of the run that writes; "" if the application has no runs. `made_of` is a digest of the input of
+    this version; "" if there is none. A write of the same version with another digest is not a repeat.
     """
 
     app_id: str
@@ -132,13 +135,13 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     `application` and `label` identify the write for its author (`txnAppId` and `txnVersion`; `writeId`). `keyless`: the
     topics that get records without a key.
 
-    `pull`: the author uploaded only to the leaders' stores; followers fetch the objects, and then the records become
-    visible. `take_over`: where the leader's store does not hold the objects, an in-sync replica that has the whole log,
-    and whose store holds them, becomes the leader in the same entry.
+    With `pull`, the author has uploaded only to the leaders' stores, and the records become visible once followers have
+    fetched them. With `take_over`, if a leader's store lacks the objects, an in-sync replica becomes the leader in the
+    same entry. That replica must have the whole log, and its store must hold the objects.
 
-    `consumed`: the offsets of a group up to which the records' input was read. These offsets are committed in the same
-    entry, or nothing is (I-05). `fence`: the producer of a transaction, whose slices have no sequences. A newer
-    instance of it fences the append.
+    `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry: if
+    they are refused, so is the append (I-05). `fence`: the producer of a transaction. Its slices have no sequences, and
+    the append is refused once a newer instance of the producer has begun.
     """
 
     objects: tuple[NewObject, ...]
@@ -155,7 +158,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """A slice that a rewrite made: it covers the offsets [start, end), as the slices that it was made from did."""
+    """A slice that a rewrite made. It covers the offsets [start, end), which other slices have covered so far."""
 
     new: NewSlice
     start: Offset
@@ -196,9 +199,9 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
 
-    The command is refused unless the cleaner's position is still `position` (None: there was none). All tombstones
-    below `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had
-    passed. `keeps_superseded`: as in `Cleaner`.
+    The command is refused if another run has moved the cleaner from `position` since (None: there was no cleaner).
+    Below `dropped_below` the run dropped all tombstones. `passes_tombstones`: the run may have left tombstones that no
+    earlier run had passed. `keeps_superseded`: the run kept a record although a later record has its key.
     """
 
     topic_id: TopicId
@@ -219,7 +222,8 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
     """From now on refuse everything that was begun before chain position `floor`.
 
-    Members of groups that were not renewed since entry `silent_before` are removed, unless a coordinator watches them.
+    Group members that were last renewed before entry `silent_before` are removed, except those with a session longer
+    than `floor.delay.ms`. No member is removed while a coordinator is in force, because it watches the members itself.
     """
 
     floor: EntryNumber
@@ -233,7 +237,7 @@ class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications")
 
 
 class BatchInDoubt(msgspec.Struct, frozen=True, array_like=True):
-    """A producer's batch that may have landed in a partition, or may land later, named by its first sequence."""
+    """A producer's batch in a partition. It may have landed, or may land later. `first_sequence` identifies it."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -243,11 +247,11 @@ class BatchInDoubt(msgspec.Struct, frozen=True, array_like=True):
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
     """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs.
 
-    With `producer_epoch` it is refused unless the producer is at that epoch: a fenced instance must not come back.
+    With `producer_epoch`, the command is refused unless the producer is at this epoch, so that a fenced instance can't
+    come back.
 
-    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: its sender should repeat it
-    to learn its offsets. If the command is not refused, none of them has landed, and the new epoch keeps them out
-    forever.
+    With `in_doubt`, the command is refused (OutOfOrderSequence) if one of these batches has landed: its sender should
+    repeat it to learn its offsets. Otherwise none of them has landed, and the new epoch keeps them out forever.
     """
 
     producer_id: int | None = None
@@ -266,12 +270,13 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
-    """Register a new store; or register again a fenced store that is back, with the same id and INCARNATION.
+    """Register a new store, or register again a fenced store that is back with the same id and INCARNATION.
 
     `announced_to`: the stores on which this store was announced beforehand (`copies/peers/`), with their registrations.
     If the metadata is lost, a restore from one of them finds this store, which may have the newest copy of the chain.
-    Refused unless they all still have these registrations, and no store was registered or fenced since:
-    `next_registration` is the number that the chain would have given next at that time.
+
+    The command is refused if one of these registrations has changed. It is also refused if any store was registered or
+    fenced since the announcement: `next_registration` is the number that the chain would have given next at that time.
     """
 
     store: NewStore
@@ -302,12 +307,12 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     """A store lacks objects that it should hold. `held`: the end up to which it still has each damaged log.
 
-    `incarnation` is the present content of the store's file INCARNATION. If it has not changed, partitions that are not
-    in `held` lost nothing. If it has changed since the registration, the store was wiped or swapped, and partitions
-    that are not in `held` lost everything.
+    `incarnation` is the present content of the store's file INCARNATION. If it is the same as at the registration, the
+    partitions that are not in `held` lost nothing. If it differs, the store was wiped or swapped, and those partitions
+    lost everything.
 
-    With `harmless`, the command is refused unless other replicas have everything that the store holds according to the
-    chain: a repair can wait, so it must not cost a partition its leader, or records that only this store has.
+    With `harmless`, the command is refused if it would cost a partition its leader, or records that only this store
+    has. So it suits a loss whose repair can wait.
     """
 
     store: StoreId
@@ -346,7 +351,9 @@ class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
 
 
 class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The store of an agent holds the log up to `log_end`, as the log was at this leader epoch and version."""
+    """A replica on the agent's store: it holds the log up to `log_end`. The report holds for this leader epoch and
+    version of the partition.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -356,7 +363,9 @@ class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
-    """Report the log ends of the replicas on a store. Partitions that changed since the agent looked are skipped."""
+    """Report the log ends of the replicas on a store. Partitions that have changed since the report was made are
+    skipped.
+    """
 
     store: StoreId
     registration: int
@@ -364,8 +373,8 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
 
 
 class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
-    """Stores whose replicas have lagged for `replica.lag.time.max.ms`. The partition was at this leader epoch and
-    version.
+    """The stores whose replicas of a partition have lagged for `replica.lag.time.max.ms`. The lag was seen at this
+    leader epoch and version of the partition.
     """
 
     topic_id: TopicId
@@ -382,7 +391,9 @@ class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
 
 
 class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An election in one partition. `store` is to lead; None: any replica, if the present leader can't be reached."""
+    """An election in one partition. `store` becomes the leader. If it is None, any replica may become the leader, but
+    only if the present one can't be reached.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -390,7 +401,8 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
-    """Elect leaders. Partitions that refuse are skipped; if all refuse, the first error is raised.
+    """Elect leaders. Partitions in which the election is refused are skipped. If it is refused in all, the first error
+    is raised.
 
     With `unclean`, a replica that lacks committed records may lead if no other replica can. The records that it lacks
     are lost.
@@ -434,11 +446,10 @@ class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination")
 class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
     """Join a group, which is created if it is new. The author draws `member_id`, and keeps it.
 
-    A member that joins again with the same `topics` shows that it is alive; with other topics, it changes its
-    subscription.
+    A member that joins again shows that it is alive, and may change its topics and its session timeout.
 
-    The id of a static member (KIP-345) names its instance: INSTANCE@RANDOM, with a new random part after each restart.
-    The restarted member takes the place of the one before it. With `again`, this member id has joined before, so the
+    The id of a static member (KIP-345) has the form INSTANCE@RANDOM. The random part is new after each restart, and the
+    restarted member takes the place of the one before it. `again` means that this member id has joined before: the
     command is refused (FencedInstanceId) if a newer member of the same instance has taken its place.
     """
 
@@ -463,12 +474,12 @@ class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
 class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     """Set offsets of a group: all of them, or nothing. A member that commits no offsets only shows that it is alive.
 
-    `number` counts the commits of a member from 1. A commit whose number is not above the member's last one is a
-    repeat, or was overtaken, and changes nothing. Without `member_id`, the group must have no members: that is for jobs
-    that keep their own positions, and for resets.
+    `number` counts the commits of a member from 1. If it is not above the member's last one, the commit is a repeat, or
+    was overtaken: it changes nothing, and with an append it is refused. Without `member_id`, the commit is refused if
+    the group has members. Jobs that keep their own positions commit in this way, and so do resets.
 
-    With `group_number` the commit counts only in the group of that number. A group that is created again under the same
-    name has another number, although its member ids and generations may be the same as before.
+    With `group_number`, the commit is refused unless the group still has this number. A group that is created again
+    under the same name has another number, although its member ids and generations may be the same as before.
 
     With `only_forward`, partitions in which the group is already at the offset, or further, are skipped.
     """

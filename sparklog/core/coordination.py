@@ -15,7 +15,9 @@ from sparklog.core.types import EntryNumber
 
 
 class Author(msgspec.Struct, frozen=True):
-    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's epoch, else 0."""
+    """The author of an entry. `kind` is client, coordinator, job or restore. `epoch` is a coordinator's epoch; 0 for
+    other authors.
+    """
 
     kind: str
     name: str
@@ -39,7 +41,7 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
         return self.address != ""
 
     def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:
-        """The coordinator with `entry` as its newest entry, if `author` is that coordinator; else unchanged."""
+        """Return this coordinator: with `entry` as its newest entry if it is the `author`, else unchanged."""
         return msgspec.structs.replace(self, entry=entry) if author.epoch == self.epoch > 0 else self
 
 
@@ -72,7 +74,7 @@ def decide_resign(known: Coordinator, command: ResignCoordination) -> Coordinati
 
 
 def check_chain(wanted: str, chain_id: str) -> None:
-    """Raise InconsistentClusterId if a request is for a different cluster than the one that its receiver serves."""
+    """Raise InconsistentClusterId unless `chain_id`, the chain that this process serves, is the `wanted` one."""
     if wanted != chain_id:
         raise InconsistentClusterId(
             f"this coordinator serves cluster {chain_id}, the request is for {wanted[:64]!r}: connect again if the "
@@ -81,9 +83,8 @@ def check_chain(wanted: str, chain_id: str) -> None:
 
 
 def is_fenced(known: Coordinator, author: Author) -> bool:
-    """True if an entry of this author, as the next one on a chain with this coordinator, changes nothing (rule C1).
-
-    True for a coordinator that another one has followed, and for one that has resigned.
+    """True if the author is a coordinator that has resigned or was followed by another one: its entries change nothing
+    (rule C1). `known` is the newest coordinator on the chain.
     """
     return 0 < author.epoch < known.epoch or (author.epoch == known.epoch > 0 and not known.in_force)
 

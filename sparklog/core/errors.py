@@ -129,7 +129,7 @@ class InvalidCommitOffsetSize(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A record does not fit its topic, or can't be read in the form asked for. Nothing of a write was appended."""
+    """A record does not fit its topic, or can't be decoded. A write with such a record appends nothing."""
 
     code = "INVALID_RECORD"
 
@@ -162,9 +162,10 @@ class OffsetOutOfRange(InvalidInput):
 
 
 class PolicyViolation(InvalidInput):
-    """The topic's `cleanup.policy` does not allow this.
+    """The topic does not allow this operation.
 
-    Deletion by offset needs `delete` in the policy, and a rewrite that drops records needs `compact`.
+    Deletion by offset needs `delete` in `cleanup.policy`, and a rewrite that drops records needs `compact`. A topic
+    with records can't be replaced or overwritten.
     """
 
     code = "POLICY_VIOLATION"
@@ -253,7 +254,9 @@ class ClusterAlreadyExists(Conflict):
 
 
 class InconsistentClusterId(Conflict):
-    """A different cluster is at the address, or owns the store there: the expected one is gone, or never existed."""
+    """The address or the store belongs to a different cluster than expected. The expected one may have been deleted, or
+    restored elsewhere.
+    """
 
     code = "INCONSISTENT_CLUSTER_ID"
 
@@ -285,7 +288,7 @@ class UnknownLeaderEpoch(Conflict):
 
 
 class StaleBrokerEpoch(Conflict):
-    """The registration number is stale: the store has been registered again."""
+    """The registration number is stale: the store was fenced, removed or registered again."""
 
     code = "STALE_BROKER_EPOCH"
 
@@ -396,7 +399,7 @@ class NotEnoughReplicasAfterAppend(TryAgain):
 class NotLeaderOrFollower(TryAgain):
     """The leader's store does not hold the objects of this write: upload them there, or find the new leader.
 
-    Also raised if an election forgot the records, or if a store has no replica of the partition.
+    The error is the same if an election gave up the records, or if a store has no replica of the partition.
     """
 
     code = "NOT_LEADER_OR_FOLLOWER"
@@ -421,7 +424,9 @@ class PreferredLeaderNotAvailable(TryAgain):
 
 
 class WriteLost(TryAgain):
-    """An unclean election lost earlier records of this author, and this call wrote nothing: write both again."""
+    """An election gave up earlier records of this author, and this call wrote nothing: the message says what to write
+    again.
+    """
 
     code = "WRITE_LOST"
 

@@ -1,11 +1,13 @@
-"""Forgetting slices: removes from the state everything that must go with them.
+"""Removes slices from the state, with everything that depends on them.
 
-An object is removed when no slice names it any more. If an election chooses a leader that lacks some slices, the log
-forgets these slices (rule E4), and with them the sequences, results and versions of their writes, so that a repeat
-counts as a first write. An unclean election may lose committed records. Then results stay and report what is left
-(`replication/lost_records.py`), producers and applications remember what they lost until they have been notified, and
-groups that had consumed more go back to where the loss begins. (A clean election never touches these groups: it loses
-nothing below the high watermark, and no group consumes more.)
+An object that no slice names any more is removed, too. If an election chooses a leader that lacks some slices, the log
+forgets these slices (rule E4). The state then forgets the sequences, results and versions of their writes, so that a
+repeat counts as a first write.
+
+An unclean election may lose committed records. Then the results stay, and report what is left
+(`replication/lost_records.py`). Producers and applications remember what they lost until they have been notified.
+Groups that had consumed lost records go back to the offset where the loss begins. (A clean election loses nothing below
+the high watermark, and no group has consumed more than that.)
 """
 
 from __future__ import annotations
@@ -63,18 +65,18 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
 
 
 def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> None:
-    """Count slices as forgotten, and retire the objects of which no slice is left. `object_numbers`: the object of each
-    slice.
+    """Count these slices as forgotten, and retire the objects that have no slice left.
 
-    `topic`: the topic of the slices. The bytes of the objects may be deleted from `delete_after_ms` on.
+    `object_numbers` has the object of each slice. `topic` is the topic of the slices. The bytes of the objects may be
+    deleted from `delete_after_ms` on.
     """
     gone = _no_longer_named(state, object_numbers)
     state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
 
 
 def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
-    """Count slices as forgotten, and return the objects of which no slice is left. `object_numbers`: the object of each
-    slice.
+    """Count these slices as forgotten, and return the numbers of the objects that have no slice left. `object_numbers`
+    has the object of each slice.
     """
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
@@ -95,10 +97,11 @@ def stored_bytes(slices: SliceColumns) -> int:
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """Return the offsets from `start` to the end of the log, extended to whole slices.
+    """Return the offsets from `start` to the end of the log. If `start` lies inside a slice, the range begins where
+    that slice begins.
 
-    If the log start cuts a slice at `start`, the range begins where that slice begins: the new leader has nothing of
-    that slice, and its part below the log start was forgotten before.
+    Then `start` is the log start: the new leader has nothing of the slice, and the part below the log start was
+    forgotten before.
     """
     rest = OffsetRange(start, state.partitions[key].next_offset)
     starts = state.slices.find(key, rest).columns["start"]
@@ -119,7 +122,8 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Let each producer continue after its last batch that is left.
+    """Forget the parts of producers' batches that are no longer in the log. Each producer then continues after its last
+    batch left.
 
     `starts`: in each partition, the first offset that was forgotten.
     """
@@ -144,9 +148,9 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 
 
 def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
-    """Return the newest slice of the producer's epoch in the log, as a batch; () if there is none.
+    """Return the newest slice of the producer's present epoch in the log, as a batch; () if there is none.
 
-    Called if all remembered batches of the producer in this partition were forgotten.
+    It takes the place of the remembered batches, if all of them were forgotten in this partition.
     """
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
@@ -160,9 +164,9 @@ def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartitio
 
 
 def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
-    """Note the records that each producer lost: the offsets from its first to its last forgotten slice.
+    """Add to each producer the records that it lost: the offsets from its first to its last slice in `removed`.
 
-    `place` is the name of the partition, `removed` are the slices that an unclean election forgot.
+    `removed` are the slices that an unclean election gave up in one partition. `place` is the name of the partition.
     """
     producer_ids = removed.columns["producer_id"]
     for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
@@ -175,10 +179,11 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """Forget the last version of each application if nothing of that version is left, so that it can be written again.
+    """Note for each application which records of its last version unclean elections gave up.
 
-    Older versions stay written. `taken`: in each partition, the offsets that unclean elections gave up, from the start
-    of the first such slice to the end of the last. Clean elections never give up what an application wrote.
+    If nothing of that version is left, it no longer counts as written, so it can be written again. Older versions still
+    count as written. `taken`: in each partition, the offsets from the start of the first slice given up to the end of
+    the last.
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges

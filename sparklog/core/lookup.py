@@ -13,7 +13,9 @@ from sparklog.core.types import StoreId, TopicId, TopicPartition
 
 
 def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
-    """The topic of this name. Raises the error that `unknown_topic` returns."""
+    """Return the topic of this name. Raises UnknownTopicOrPartition, which ends with `advice` if no topic has a similar
+    name.
+    """
     topic = state.topic_named(name)
     if topic is None:
         raise unknown_topic(name, state.topic_ids, advice=advice)
@@ -41,7 +43,7 @@ def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
 
 
 def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
-    """The partition of a topic with this number. Raises UnknownTopicOrPartition."""
+    """Return the partition of a topic with this number. Raises UnknownTopicOrPartition."""
     existing = state.partition(topic.topic_id, partition)
     if existing is None:
         raise UnknownTopicOrPartition(
@@ -65,7 +67,7 @@ def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> 
 
 
 def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]) -> list[Partition]:
-    """The partitions with these numbers, or all if `chosen` is empty. Raises UnknownTopicOrPartition."""
+    """Return the partitions with these numbers, or all if `chosen` is empty. Raises UnknownTopicOrPartition."""
     return [partition_of(state, topic, number) for number in chosen] if chosen else state.partitions_of(topic)
 
 

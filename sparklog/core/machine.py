@@ -28,9 +28,9 @@ class Ended(Generic[T]):
 
 
 def resume(machine: Machine[Q, R, T], reply: R | None) -> Q | Ended[T]:
-    """Give a machine the reply to its request, and return the next one. The first reply, which starts it, is None.
+    """Give a machine the reply to its last request. Returns its next request, or `Ended` with its outcome.
 
-    Raises what the machine raises. For shells that perform requests elsewhere; others call `run`.
+    The first call starts the machine: its `reply` is None. Raises what the machine raises.
     """
     try:
         return machine.send(reply)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def resume(machine: Machine[Q, R, T], reply: R | None) -> Q | Ended[T]:
 
 
 def run(machine: Machine[Q, R, T], perform: Callable[[Q], R]) -> T:
-    """Perform the requests one after the other, and return the outcome. Raises what the machine raises."""
+    """Perform the requests of a machine one after the other, and return its outcome. Raises what the machine raises."""
     request = resume(machine, None)
     while not isinstance(request, Ended):
         request = resume(machine, perform(request))
@@ -47,7 +47,7 @@ def run(machine: Machine[Q, R, T], perform: Callable[[Q], R]) -> T:
 
 
 def answered(request: Q) -> Machine[Q, Any, Any]:
-    """The reply to a request. Raises it if it is an error."""
+    """Yield the request, and return the reply. If the reply is an error, raise it."""
     reply = yield request
     if isinstance(reply, SparklogError):
         raise reply

@@ -28,7 +28,7 @@ def offset_after(start: int, records: int) -> Offset:
 def records_between(start: int, end: int) -> int:
     """Return the number of records to which an append gave offsets in [start, end); negative if start > end.
 
-    After compaction there are at most this many. Only `Slice.records` and the rows themselves are exact then.
+    Compaction may have left fewer of them. In a compacted slice only `Slice.records` and the rows themselves are exact.
     """
     return end - start
 
@@ -67,7 +67,9 @@ class RowOffsets:
 
     @classmethod
     def of_column(cls, stored: Int64Array) -> RowOffsets:
-        """Return the offsets of at least one row, given as the offset column of a compacted segment."""
+        """Return the offsets in `stored`, the offset column of a batch in a compacted segment, or a part of it. At
+        least one is needed.
+        """
         return cls(Offset(int(stored[0])), len(stored), stored)
 
     def at(self, row: int) -> Offset:
@@ -88,7 +90,7 @@ class RowOffsets:
         return low, max(low, min(offsets.end - self.start, self.rows))
 
     def cut(self, low: int, high: int) -> RowOffsets:
-        """Return the offsets of rows [low, high). Of a compacted slice, at least one row must be chosen."""
+        """Return the offsets of rows [low, high). In a compacted slice, `low` must be less than `high`."""
         if self.stored is not None:
             return RowOffsets.of_column(self.stored[low:high])
         return RowOffsets(self.at(low), high - low)
@@ -142,8 +144,8 @@ class SliceOffsets:
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
 
     def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
-        """Return the offsets of the rows of batch number `batch`, which its offset column holds; None if they don't fit
-        it.
+        """Return the offsets of the rows of batch number `batch`, from its offset column. Returns None if the column
+        does not fit the batch's number of records and its first and last offset.
         """
         fits = (
             len(column) == self.records[batch]
@@ -154,10 +156,10 @@ class SliceOffsets:
 
 
 def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
-    """Return the offset before which about `most` records of the range lie. The slices cover the range, in order.
+    """Return the offset before which the first `most` records of the range lie; the end of the range if it has fewer.
 
-    The result is exact in dense slices. In a compacted slice it is the end of the slice or of the range, because only
-    reading shows how many records lie in a part of a compacted slice.
+    `slices` cover the range, in order. Counting stops at the first compacted slice, because only reading shows how many
+    records lie in a part of it. Then the result is the end of that slice, or the end of the range if that comes first.
     """
     left = most
     for slice in slices:

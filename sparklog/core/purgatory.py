@@ -1,8 +1,8 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-Operations are indexed by what they watch: partitions, topics or a store. So each entry costs checks only of the
-operations that watch something that the entry changes, however many wait. A completed operation promises nothing: its
-client reads the chain, and decides by the state. The caller handles time-outs.
+Operations are indexed by what they watch: partitions, topics or a store. So an entry costs checks only of the
+operations that watch something that it changes, no matter how many others wait. Completion is only a hint: the client
+then reads the chain, and decides by the state. The caller handles time-outs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
-    """The wait of a reader for `min_bytes` stored bytes (`fetch.min.bytes`) before HW (Kafka's DelayedFetch).
+    """The wait of a reader until it can read `min_bytes` stored bytes (`fetch.min.bytes`) from its positions (Kafka's
+    DelayedFetch).
 
     The wait also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another
     number of partitions than the reader knows.
@@ -70,7 +71,9 @@ def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
 
 
 def _is_readable(state: ClusterState, wanted: Records) -> bool:
-    """True if the bytes can be read, a topic has changed, or a position is not in the log. Raises as `right_up_to`."""
+    """True if `min_bytes` can be read, a topic has changed, or a position is not in the log. Raises the errors of
+    `right_up_to`.
+    """
     for known in wanted.topics:
         topic = state.topics.get(known.topic_id)
         if topic is None or topic.partitions != known.partitions:
@@ -121,9 +124,10 @@ class Purgatory:
         return len(self._waiting)
 
     def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
-        """Wait for `wanted` for a client that has read up to entry `seen`. Returns None if the wait is already over.
+        """Add an operation for a client that has read the chain up to entry `seen`, and return it.
 
-        Raises InvalidInput for offsets that no log can have.
+        Returns None, and adds nothing, if there is nothing to wait for. Raises InvalidInput for offsets that no log can
+        have.
         """
         _check_offsets(wanted)
         if isinstance(wanted, Replicated | Records):
@@ -145,7 +149,7 @@ class Purgatory:
         return operation
 
     def remove(self, operation: Operation) -> None:
-        """Stop waiting for an operation. Does nothing if the operation was completed or removed."""
+        """Remove an operation that no client waits for any more. Does nothing if it was completed or removed."""
         if operation not in self._waiting:
             return
         self._waiting.remove(operation)
@@ -160,7 +164,7 @@ class Purgatory:
             _discard(self._by_store, wanted.store, operation)
 
     def advance(self, state: ClusterState) -> list[Operation]:
-        """Take a newer state. Returns the operations that it completes, which no longer wait; [] if it is not newer."""
+        """Take a newer state. Removes and returns the operations that it completes; [] if the state is not newer."""
         before, self.state = self.state, state
         if state.n <= before.n:
             self.state = before
@@ -188,7 +192,9 @@ class Purgatory:
         return waiting
 
     def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
-        """Note the stores to which these changes are news: they lack something, or have a new registration."""
+        """Note the stores that have news in `state`: the store has changed, a partition in `changed` lacks something
+        there, or another coordinator is in force.
+        """
         known, now = before.coordinator, state.coordinator
         if (now.epoch, now.address) != (known.epoch, known.address):
             self._news_of_all_at = state.n
@@ -202,7 +208,7 @@ class Purgatory:
 
 
 def weight(wanted: Wanted) -> int:
-    """Return 1 and the number of ranges, positions and topics that an operation watches: a measure of its memory."""
+    """Return a measure of an operation's memory: 1, plus the number of ranges, positions and topics that it watches."""
     match wanted:
         case Replicated():
             return 1 + len(wanted.ranges)

@@ -59,10 +59,10 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up (True), fell silent (False), or says nothing (None): then the store counts as
-    reachable.
+    """The agent of a store came up (True) or fell silent (False), or its condition is unknown (None).
 
-    `up` is None after a clean stop of the agent, and after a write has reached a store whose agent is silent.
+    It is None after a clean stop of the agent, and after a write has reached a store whose agent is silent. Then the
+    store counts as reachable.
     """
 
     store: StoreId
@@ -152,7 +152,8 @@ class LostVersion(msgspec.Struct, frozen=True, array_like=True):
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
     """Uploaded objects were named, and their slices got offsets. `ranges`: one per partition, in order of appearance.
 
-    Every replica of these partitions has the slices, and HW has passed them, except as `changes` says.
+    `changes`: one for each partition in which some replica now lacks a part of the log. In all other partitions, every
+    replica has the slices, and HW has passed them.
     """
 
     objects: tuple[NamedObject, ...]
@@ -166,9 +167,9 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
     """An append with so many slices that its objects and slices are stored in `meta/commands/`.
 
-    Before it is applied in entry n, it is expanded to an `Appended` from the stored body and the state after entry n -
-    1. `body` numbers the bodies of the command from 0; there are several if the objects were copied to other stores
-    between submissions.
+    Before it is applied, it is expanded to an `Appended`, from the stored body and the state before its entry. `body`
+    is the number of that body, from 0. A command has several bodies if its objects were copied to other stores between
+    submissions.
     """
 
     body_sha256: str
@@ -185,7 +186,7 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
     """From now on `slices` cover [start, end) of the partition, in place of the slices that covered them before.
 
-    `change`: the change of the replicas if one of them lacks these slices, else None.
+    `change`: the change of the replicas if one of them lacks the new slices, else None.
     """
 
     topic_id: TopicId
@@ -239,7 +240,9 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of the records that it lost, in place of a write, once for each loss."""
+    """The application was notified of the records that it lost. The notice took the place of a write, and comes once
+    for each loss.
+    """
 
     application: Application
     lost: LostVersion
@@ -306,8 +309,8 @@ class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
     """A group continues at these offsets. If the group is new, it gets `group_number`.
 
-    `member_id`: the member that committed, which showed that it is alive; `commit`: the number of this commit of the
-    member.
+    `member_id` is the member that committed, and so showed that it is alive. `commit` is the number of this commit
+    among the member's.
     """
 
     group: str
@@ -382,11 +385,11 @@ class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, array_like=True):
-    """The result of a command, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
+    """The result of a command. A repeat of the command gets the same result until FLOOR has passed its `n0`.
 
-    `ranges`: the ranges that an append wrote. `topic_id`, `producer_id`, `producer_epoch`: the topic or producer epoch
-    that was created. `lost`: the append was not made, because its application must first be notified that it lost these
-    records.
+    `ranges` and `records`: what an append wrote. `topic_id`: the topic that was created. `producer_id`,
+    `producer_epoch`: the producer's epoch that was allocated. With `lost`, the append was not made, because its
+    application had to be notified first that it lost these records.
     """
 
     n: EntryNumber

@@ -58,9 +58,10 @@ def first_entry(restores: int) -> EntryNumber:
 class Store(msgspec.Struct, frozen=True):
     """A registered store. `url` is "." for the cluster's own root; `zone` is "" if it has none.
 
-    On a `fenced` store no replica is in sync or leads, until the store is registered again. `agent_up` is None if no
-    agent says whether the store can be reached: it has no agent, its agent was stopped, or is silent and a write has
-    reached the store since. `had_agent`: an agent has run since the store was registered.
+    On a `fenced` store no replica is in sync or leads, until the store is registered again. `agent_up` is None if the
+    agent's condition is unknown, and then the store counts as reachable. It is unknown if no agent has run yet, if the
+    agent was stopped on purpose, or if a write has reached the store since the agent fell silent. `had_agent`: an agent
+    has run since the store was registered.
 
     Every object of the store with a number below `recovery_point` was read and is whole (F-03). A new registration
     resets it to 0. `grew_at`: the last entry that gave the store a replica of records that already existed.
@@ -90,7 +91,9 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def condition(self) -> str:
-        """`live` or `dead`, by its agent; `new` if it never had an agent, `stopped` if its agent ended; or `fenced`."""
+        """The condition of the store: `fenced`; else `live` or `dead` if `agent_up` is True or False; else `stopped` if
+        it has had an agent, or `new`.
+        """
         if self.fenced:
             return "fenced"
         return {None: "stopped" if self.had_agent else "new", True: "live", False: "dead"}[self.agent_up]
@@ -165,8 +168,8 @@ class ProducerState(msgspec.Struct, frozen=True, array_like=True):
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     """The last version that an application has written, and the result of that write.
 
-    `lost`: the records of that version that an unclean election gave up, until the application was notified. `runs`:
-    the application's runs that have written, the present one first; the others are fenced. Only the newest are kept.
+    `lost`: the records of that version that an unclean election gave up; None once the application has been notified.
+    `runs`: the newest of the application's runs that have written, the current one first; the others are fenced.
     """
 
     version: int
@@ -175,7 +178,9 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
-        """True if this version or a newer one was written: a repeat adds nothing. False until a loss was reported."""
+        """True if this version or a newer one was written, so that a repeat adds nothing. False while a loss has not
+        been reported to the application.
+        """
         return version <= self.version and self.lost is None
 
 
@@ -277,8 +282,8 @@ class ClusterState:
     def readable_records(self, partitions: Iterable[Partition]) -> int:
         """Return the number of records that can be read in these partitions together.
 
-        Exact, unless a log start lies in a compacted slice. Then that slice counts with the largest number that it can
-        have.
+        If a log start lies inside a compacted slice, the result is an upper limit: only reading shows how many of its
+        records lie above the log start. Otherwise it is exact.
         """
         count = 0
         for partition in partitions:

@@ -4,15 +4,15 @@
  2. Topic names and ids match one to one; every id given out is below the counter.
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
  4. Replicas are registered stores; no fenced store is in sync.
- 5. The replicas of each partition are as `replication/replica_invariants.py` says; the number there comes after this 5.
+ 5. The replicas of each partition are as `replication/replica_invariants.py` says. Number 3 there is 5.3 here.
  6. No LEO lies inside a slice, and none at the start of a gap: what a replica lacks begins at its LEO.
- 7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
-    begins, or lost records end. None lies wholly below the log start.
+ 7. The slices of a partition ascend without overlap, from the log start to the next offset. No slice lies wholly below
+    the log start. A gap between slices ends where a leader epoch begins, or where lost records end.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
     of a slice of an append object has a record.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
-10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
-    that still name an object add up to the slices that named it first.
+10. An object is retired if no slice names it, and only then. Until then, the slices released and the slices that still
+    name it add up to the slices that named it first.
 11. `size_bytes` of a partition is the sum of its slices' lengths.
 12. Object numbers, producer ids and registrations are below their counters; holders were registered.
 13. A producer has at most five batches per partition; they are consecutive and lie below the next offset.
@@ -41,7 +41,7 @@ OBJECTS_AT_ONCE: Final = 16_384
 
 
 def check(state: ClusterState) -> None:
-    """Raise an AssertionError with each broken invariant, by number."""
+    """Raise an AssertionError that lists the broken invariants by number, if there are any."""
     broken = list(violations(state))
     if broken:
         shown = "\n".join(broken[:20])
@@ -49,7 +49,9 @@ def check(state: ClusterState) -> None:
 
 
 def violations(state: ClusterState) -> Iterator[str]:
-    """Yield each broken invariant as "number: text", which says what was found. Costs about one pass over the state."""
+    """Yield a text for each broken invariant: its number, a colon, and what was found. Costs about one pass over the
+    state.
+    """
     yield from _chain(state)
     yield from _topics(state)
     for partition in state.partitions.values():
@@ -157,7 +159,9 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
 
 
 def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Check the objects, and the slices in them (`columns`): OBJECTS_AT_ONCE objects at a time, to save memory."""
+    """Yield the broken invariants of objects. `columns`: all slices of the state. OBJECTS_AT_ONCE objects are checked
+    at a time, to save memory.
+    """
     seen = 0
     present: list[Column] = []
     numbers = columns["object_number"]
@@ -208,7 +212,9 @@ def _named_objects(
 def _slices_of_objects(
     state: ClusterState, objects: Mapping[ObjectNumber, NewObject], named_by: Column
 ) -> Iterator[str]:
-    """Check the slice counts of objects. `named_by`: the object number of each live slice in one of them."""
+    """Yield each object with wrong slice counts. `named_by`: the object number of each live slice in one of the
+    objects.
+    """
     names = dict(zip(*(column.tolist() for column in np.unique(named_by, return_counts=True)), strict=True))
     firsts = state.objects.slice_counts(np.fromiter(objects, dtype=np.int64, count=len(objects))).tolist()
     for number, first in zip(objects, firsts, strict=True):

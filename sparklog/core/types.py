@@ -39,7 +39,7 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True, order=True, gc=F
 
 
 class ObjectKind(IntEnum):
-    """The kind of a data object, on which its name depends: see `storage/keys.py`."""
+    """The kind of a data object. It determines how the object is named (see `storage/keys.py`)."""
 
     APPEND = 0  # uploaded by one writer task: batches of one or more partitions of one topic
     SEGMENT = 1  # a sealed segment of one partition, named by its base offset
@@ -118,7 +118,9 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
 
 class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be smaller."""
+    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be less than
+    `end - start`.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex

@@ -19,7 +19,7 @@ class Bell:
         self._rings.put(None)
 
     def wait(self, longest_ms: float | None = None) -> None:
-        """Wait at most `longest_ms` for a ring. Returns at once if it has rung since the last wait."""
+        """Wait at most `longest_ms` for a ring; None has no limit. Returns at once if it rang since the last wait."""
         try:
             self._rings.get(timeout=None if longest_ms is None else max(0.0, longest_ms) / 1000)
             while True:

@@ -1,4 +1,4 @@
-"""Work in a thread of its own that may never end, so neither its caller nor the end of the process waits for it."""
+"""Runs work that may never end in a daemon thread. Neither its caller nor the end of the process waits for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 def in_daemon(work: Callable[[], T], name: str) -> Future[T]:
-    """Begin `work`, and return the future of its outcome, for callers that wait with a deadline. Can't be cancelled.
+    """Begin `work` in a daemon thread, and return the future of its result. The future can't be cancelled.
 
-    Raises RuntimeError if the process can start no more threads.
+    `work` may never end, so wait for the future with a timeout. Raises RuntimeError if the process can start no more
+    threads.
     """
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()

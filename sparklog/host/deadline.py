@@ -30,7 +30,7 @@ class Deadline:
         return max(0.0, self._at_s - time.monotonic())
 
     def spent_ms(self) -> int:
-        """Whole milliseconds of `timeout_ms` that are over."""
+        """Return the part of `timeout_ms` that has passed, in whole milliseconds."""
         return int(self.timeout_ms - self.left_s() * 1000)
 
     def passed(self) -> bool:
@@ -38,7 +38,7 @@ class Deadline:
 
 
 def tries(deadline: Deadline) -> Iterator[int]:
-    """Yield the numbers of attempts from 1, with growing, jittered pauses, until the deadline. At least one attempt."""
+    """Yield the numbers of attempts, from 1, until the deadline. Pauses between them grow. Always yields 1."""
     longest_s = _FIRST_PAUSE_S
     number = 1
     while True:

@@ -9,22 +9,22 @@ from typing import Protocol
 
 
 def new_id() -> str:
-    """32 hexadecimal digits. A forked child does not draw the same ids as its parent."""
+    """Return 32 random hexadecimal digits. A forked child draws other ids than its parent."""
     return os.urandom(16).hex()
 
 
 def new_token() -> str:
-    """A secret of 256 bits, in characters that need no quotes anywhere."""
+    """Return a secret of 256 random bits, as text that needs no quotes anywhere."""
     return f"sparklog_{secrets.token_urlsafe(32)}"
 
 
 def jittered(longest: float) -> float:
-    """A random length from half of `longest` to `longest`, so that many waiters do not all act at once."""
+    """Return a random duration from half of `longest` to `longest`, so that many waiters do not all act at once."""
     return random.uniform(longest / 2, longest)
 
 
 class Dice(Protocol):
-    """Everything random that a state machine needs. A simulation rolls these dice from its seed."""
+    """Everything random that a state machine needs. In a simulation, it comes from a seed."""
 
     def new_id(self) -> str: ...
 
@@ -43,5 +43,5 @@ class SystemDice:
         return jittered(longest)
 
     def below(self, end: int) -> int:
-        """A random number of [0, end)."""
+        """Return a random integer in [0, end)."""
         return random.randrange(end)

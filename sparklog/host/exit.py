@@ -9,10 +9,11 @@ from typing import Any
 
 
 def at_program_end(call: Callable[[], None]) -> None:
-    """Call `call` when the main thread ends, and again after all other threads have ended, which may have run longer.
+    """Call `call` when the main thread ends, and once more after all other threads have ended.
 
-    `atexit` alone comes too late: by then executors take no tasks, and newer interpreters start no threads. The hook
-    registered first is that of `concurrent.futures`; hooks are called in reverse order of registration.
+    The second call is for the work that those threads did meanwhile. `atexit` alone comes too late: by then executors
+    take no tasks, and newer interpreters start no threads. `concurrent.futures` registered its own hook earlier, so
+    that hook runs after this one.
     """
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:

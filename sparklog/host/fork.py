@@ -9,12 +9,12 @@ from sparklog.core.errors import InvalidInput
 
 
 def after_fork_in_child(reset: Callable[[], None]) -> None:
-    """Call `reset` first in every child forked from this process."""
+    """Call `reset` in every child forked from this process, before the child's own code continues."""
     os.register_at_fork(after_in_child=reset)
 
 
 class OwnerProcess:
-    """The process that made an object and alone may use it. A forked child has a copy of the object."""
+    """Remembers which process made an object. A forked child has a copy of the object, but may not use it."""
 
     def __init__(self, what: str) -> None:
         """Take the present process as the owner. `what` names the object in errors: "consumer"."""

@@ -1,8 +1,8 @@
-"""Ctrl-C for a command that runs until it is interrupted.
+"""Handles Ctrl-C in a command that runs until it is interrupted.
 
-Python drops exceptions raised while it finalizes a file or an HTTP reply (`iobase_finalize`), even the
-KeyboardInterrupt of a signal that arrives just then. So an interrupt is also noted, and the command checks for it
-between its rounds.
+Python drops an exception that is raised while it finalizes a file or an HTTP reply (`iobase_finalize`). This may be the
+KeyboardInterrupt of a signal that arrives just then. So the signal is noted here, and the command checks for it between
+its rounds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from types import FrameType
 
 @contextmanager
 def interrupts_noted() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt if SIGINT has come since, even if its own exception was lost.
+    """Yield a function that raises KeyboardInterrupt if SIGINT has arrived in this `with` block.
 
-    Changes nothing outside the main thread, and nothing if the process ignores SIGINT.
+    It does so even if Python dropped the signal's own exception. Outside the main thread, or if the process ignores
+    SIGINT, the function does nothing.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

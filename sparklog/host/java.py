@@ -15,7 +15,7 @@ _PATIENCE_S: Final = 20
 
 
 def java_problem() -> str | None:
-    """The problem with the Java of $JAVA_HOME, or of PATH if that is not set; None if Spark can start it."""
+    """Describe the problem with the Java of $JAVA_HOME, or of PATH if that is not set; None if Spark can use it."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java, where = str(Path(home, "bin", "java")), f"JAVA_HOME={home}"

@@ -1,4 +1,4 @@
-"""Standard streams without another end: a pipe whose reader has left, or a stream that was closed at the start."""
+"""Standard streams that can't be used: a pipe whose reader has left, or a stream that was closed at the start."""
 
 from __future__ import annotations
 

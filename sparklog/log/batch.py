@@ -33,7 +33,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 class EncodedBatch:
     """A batch of one partition as bytes, ready for an object. Timestamp bounds are in microseconds and inclusive.
 
-    `offsets`: the first and the last one, if the batch stores offsets.
+    `offsets`: the offsets of the first and the last record, or None if the batch does not store offsets.
     """
 
     partition: PartitionIndex
@@ -52,10 +52,11 @@ def check_compression(name: str) -> None:
 
 
 class BatchEncoder:
-    """Encodes batches of `RAW_SCHEMA`, or of `COMPACTED_SCHEMA`, one after the other. Not thread-safe.
+    """Encodes batches of `RAW_SCHEMA` or `COMPACTED_SCHEMA`, one at a time. Not thread-safe.
 
-    Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and only the
-    live arenas take memory. A batch that is too large for an arena gets an arena of its own.
+    Each message is written into an arena, a buffer of 8 MiB, and returned as a view of it, so nothing is copied twice.
+    A full arena is freed once none of its messages is used any more. A batch that is too large for an arena gets its
+    own.
     """
 
     def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
@@ -82,17 +83,17 @@ class BatchEncoder:
         return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
 
     def rewind(self) -> None:
-        """Reuse the current arena. None of its messages may be needed any more. Warm memory is fast."""
+        """Overwrite the current arena from its beginning. Call this only if none of its messages is needed any more."""
         if self._arena is not None:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Drop the current arena. Its memory is freed once none of its messages is used any more."""
+        """Use a new arena from now on. The old one is freed once none of its messages is used any more."""
         self._arena = None
 
 
 class _Arena:
-    """A buffer for messages, written by one stream for compressed batches and another for small ones."""
+    """A buffer for messages. Small batches are stored uncompressed, all others with the codec."""
 
     def __init__(self, size_bytes: int, codec: str | None, schema: pa.Schema) -> None:
         self._buffer = pa.py_buffer(_pages(size_bytes))
@@ -102,7 +103,7 @@ class _Arena:
         self.rewind()
 
     def rewind(self) -> None:
-        """Start again at the beginning of the buffer."""
+        """Start again at the beginning of the buffer, and overwrite the messages there."""
         self._sink = pa.FixedSizeBufferWriter(self._buffer)
         self._plain = self._stream(None)
         self._packed = self._stream(self._codec) if self._codec else self._plain
@@ -124,7 +125,7 @@ class _Arena:
 
 
 def _pages(size_bytes: int) -> mmap.mmap:
-    """Allocate memory that returns to the system when freed. Huge pages, if available, cut page faults to a third."""
+    """Allocate memory that is returned to the system when freed. Huge pages, if available, save most page faults."""
     pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
@@ -141,18 +142,16 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any: then no nulls are
-    copied.
-    """
+    """Return the `RAW_SCHEMA` columns of canonical rows. Omit the headers if all are null, to avoid copying nulls."""
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
 
 def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
-    """Return the same rows with all columns of `schema`.
+    """Return `rows` with all columns of `schema`.
 
-    If no record has headers, their column is built to cost next to nothing to encode: slices of `pa.nulls` would be
-    stored with child buffers as long as the column.
+    If no record has headers, that column becomes an array of nulls that takes almost no space: slices of `pa.nulls`
+    would be stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
     headers = columns.get("headers")
@@ -162,7 +161,7 @@ def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.Rec
 
 
 def no_headers(records: int) -> pa.Array:
-    """A headers column with `records` nulls."""
+    """Return a headers column of `records` nulls."""
     return _no_headers(1 << max(0, records - 1).bit_length()).slice(0, records)
 
 
@@ -203,14 +202,13 @@ def decode(
     columns: Sequence[str],
     schema: pa.Schema = RAW_SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages (of these lengths and CRC32Cs) follow one another in `body`, restricted to `columns`
-    of the object's `schema`.
+    """Decode consecutive batches in `body`, restricted to `columns` of `schema`, which is the schema of the object.
 
-    `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of the
-    schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C is
-    verified before the message is decoded.
+    `body` begins at byte `position` of object `key`. `lengths` and `crcs` are those of the messages, in order. Give at
+    least one column; the columns of a batch are in the order of the schema. Other columns are not decompressed, and
+    columns stored uncompressed are views of `body`.
 
-    Raises Damaged (key, byte, wanted, found).
+    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong.
     """
     fields = sorted(schema.get_field_index(name) for name in columns)
     options = pa.ipc.IpcReadOptions(included_fields=fields)
@@ -241,9 +239,9 @@ def _schema_message(schema: pa.Schema) -> pa.Buffer:
 
 
 class _Joined:
-    """Two buffers as one file, so that Arrow reads an IPC stream from both without a copy.
+    """Presents two buffers as one file, so that Arrow reads an IPC stream from them without a copy.
 
-    Arrow calls `read_buffer` if a Python file has it. No message spans both buffers.
+    Arrow calls `read_buffer` if a Python file has that method. No message spans the two buffers.
     """
 
     closed = False
@@ -269,7 +267,7 @@ class _Joined:
         return self._position
 
     def close(self) -> None:
-        """Do nothing: there is only memory, which needs no closing."""
+        """Do nothing: memory needs no closing."""
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:

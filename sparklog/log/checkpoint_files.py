@@ -1,9 +1,9 @@
-"""Write the checkpoints of a state to the stores that they describe (F-07).
+"""Write the checkpoints of a state to the stores that they describe.
 
-    copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n; the newest three of each name stay
+    copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n
 
-Each checkpoint is a new object that appears whole or not at all. A checkpoint is written only if its text has changed
-since the last one.
+The newest three checkpoints of each name are kept. A checkpoint is a new object that appears whole or not at all. It is
+written only if its text differs from the one before it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ KEPT: Final = 3
 
 
 class CheckpointFiles:
-    """Writes checkpoints for one process. It remembers what it wrote, so it reads a store's checkpoints only once."""
+    """Writes checkpoints for one process. Remembers what it wrote, so that it reads a store's checkpoints only once."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration
 
     def write(self, state: ClusterState, stores: Stores) -> dict[StoreId, str]:
-        """Write the checkpoints that have changed to each store that is not fenced. Returns error texts by store."""
+        """Write the checkpoints that have changed to each store that is not fenced. Return the errors by store."""
         failed = {}
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             if not store.fenced:

@@ -35,11 +35,11 @@ _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 class StorePlaces(msgspec.Struct, frozen=True):
     """The addresses of a cluster's stores, in a form that can be sent to tasks.
 
-    `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes those
-    from its own environment. `zones` are those of the reachable stores. `zone` is the reader's. If the reading process
-    has SPARKLOG_ZONE in its environment, that takes precedence, because the tasks of a job run in several zones.
-    `ancestors` is the number of times that the cluster was restored. It is None if the cluster has no copies of its
-    metadata, and so can never be restored.
+    `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes secrets
+    from its own environment. `zones` has the zones of the reachable stores, `zone` the zone of the reader.
+    SPARKLOG_ZONE in the environment of the reading process takes precedence, because the tasks of a job run in several
+    zones. `ancestors` is the number of times that the cluster was restored; None if it has no copies of its metadata,
+    and so can't be restored.
     """
 
     cluster: str
@@ -60,7 +60,9 @@ def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> S
 
 
 def places_to_carry(places: StorePlaces) -> StorePlaces:
-    """The addresses for tasks: without secrets, but with the server settings of this process's environment."""
+    """Return the addresses to send to tasks. Secrets are removed, and endpoints, regions and account names from this
+    process's environment are added.
+    """
     plain = {
         f"{store}.{key}": value
         for store, url in [(METADATA_STORE, "."), *places.urls.items()]
@@ -83,8 +85,8 @@ class Stores:
         self._open: dict[StoreId, ObjectStore] = {}
 
     def at(self, places: StorePlaces) -> Stores:
-        """The stores at the addresses `places`. A store stays open if its address, the cluster's and the settings are
-        unchanged.
+        """Return the stores at the addresses `places`. If the cluster's address and the settings are the same as
+        before, stores with the same address stay open.
         """
         moved = Stores(places, self._failures)
         if (places.cluster, places.settings) == (self.places.cluster, self.places.settings):
@@ -105,8 +107,7 @@ class Stores:
         return opened
 
     def check_owner(self, store: StoreId) -> None:
-        """Check, before objects are deleted on the store, that no restored cluster owns it: else raise
-        InconsistentClusterId.
+        """Raise InconsistentClusterId if a restored cluster owns the store. Call this before objects are deleted there.
 
         Checks nothing if the cluster has no copies of its metadata.
         """
@@ -114,7 +115,7 @@ class Stores:
             check_owner(self.get(store), self.places.ancestors)
 
     def named(self, store: StoreId) -> str:
-        """The id and address of a registered store, for messages."""
+        """Return the id and address of a registered store as text, for messages."""
         opened = self._open.get(store)
         return f"store {store} at {self.places.urls[store] if opened is None else opened.url}"
 
@@ -123,7 +124,7 @@ class Stores:
         return next((store_id for store_id, opened in self._open.items() if opened is store), None)
 
     def holding(self, part: SliceToRead) -> list[StoreId]:
-        """The known stores that hold the slice, in the order to try them.
+        """Return the registered stores that hold the slice, in the order to try them.
 
         Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
         order is that of `part.stores`.
@@ -132,7 +133,7 @@ class Stores:
         return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
-        """Record a failed read from this store: it is tried last for a while, unless only one object was at fault."""
+        """Record a failed read, so that the store is tried last for a while. Missing or damaged objects don't count."""
         self._failures.note(self._address(store), error)
 
     def has_failed(self, store: StoreId) -> bool:
@@ -147,7 +148,7 @@ class Stores:
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
-    """Open the store registered as `url`. A relative address uses the settings of the metadata store."""
+    """Open the store registered as `url`. With a relative `url`, it gets the settings of the metadata store."""
     return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
 
 

@@ -1,6 +1,4 @@
-"""INCARNATION: the mark at a store's root, with a uuid that a wiped or swapped store does not have, and the owning
-chain.
-"""
+"""The file INCARNATION at a store's root: the chain's id, and a uuid that shows if the store was wiped or swapped."""
 
 from __future__ import annotations
 
@@ -29,9 +27,10 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incarnation | None:
-    """Return the mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors.
+    """Return the contents of INCARNATION, or None if it is missing.
 
-    With `beside`: raises StoreUnavailable if the mark is not in the same place as these objects.
+    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where INCARNATION was looked for,
+    Conflict if sparklog did not write the file, and the store's errors.
     """
     try:
         body = target.get_beside(INCARNATION, beside) if beside else target.get(INCARNATION)
@@ -43,9 +42,9 @@ def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incar
 
 
 def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
-    """Mark the store. Returns its mark, and True if this call put the mark there: an earlier mark of this chain stays.
+    """Put INCARNATION on the store unless it is there. Return its contents, and True if this call put it.
 
-    Raises InconsistentClusterId for a mark of another chain.
+    Raises InconsistentClusterId if the store's INCARNATION names another chain.
     """
     mark = Incarnation(new_id(), chain_id)
     try:
@@ -70,7 +69,7 @@ def check_owner(mark: Incarnation, target: ObjectStore, store: str, *lineage: st
 
 
 def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> InconsistentClusterId:
-    """The error for a store that another cluster owns."""
+    """Return the error for a store that another cluster owns."""
     return InconsistentClusterId(
         f"store {store} at {target.url} belongs to the cluster with chain id {mark.chain_id}: give another address, "
         f"or, if that cluster is gone for good, remove {INCARNATION} there"
@@ -78,15 +77,15 @@ def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> In
 
 
 class AnotherLife(StoreUnavailable):
-    """The store's INCARNATION is not the registered one: everything written to it before may be gone."""
+    """The store's INCARNATION is not the registered one, so everything that was written to the store may be gone."""
 
 
 def check_incarnation(target: ObjectStore, registered: str, objects: Collection[str] = ()) -> None:
-    """Check that the store's INCARNATION is the registered one, and in the same place as these objects.
+    """Check that the store has its registered INCARNATION, in the same place as these objects and their indexes.
 
-    Their indexes are checked, too. Call this with the objects that a commit will declare to be on the store. If a disk
-    was not mounted, they were written into the empty mount folder, and are not beside the INCARNATION of that disk.
-    Raises AnotherLife, and the store's errors.
+    Call this with the objects that a commit will declare to be on the store. If a disk was not mounted, they were
+    written into the empty mount folder, and are not on the disk that has the INCARNATION. Raises AnotherLife, and the
+    store's errors.
     """
     written = [name for key in objects for name in (key, index_key(key))]
     wanted = f"wanted {INCARNATION} {registered} at {target.url}"

@@ -1,11 +1,11 @@
 """The index of a data object: one row per record batch, stored beside the object as an Arrow IPC file.
 
-The index holds nothing that the object does not, so a missing or damaged one can be rebuilt exactly. Its columns are
+Everything in the index follows from the object, so a missing or damaged index can be rebuilt exactly. Its columns are
 those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
 minima and maxima per column); existing columns keep their meaning.
 
 The index of a compacted segment has its own format number and two more columns: the offsets of the first and the last
-record of each batch. So the batch of an offset is found without reading any batch.
+record of each batch. So the batch that has an offset is found without reading any batch.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int], offsets: Sequence[tu
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceIndex:
-    """The rows of an object's index for the batches of one slice, and the offsets in these batches."""
+    """The rows of an object's index for the batches of one slice, and the offsets of the records in these batches."""
 
     batches: Index
     offsets: SliceOffsets
@@ -137,7 +137,7 @@ class SliceIndex:
 def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
     """Return the part of an object's index that belongs to one slice.
 
-    Raises Damaged if the index does not have the slice or its offsets.
+    Raises Damaged if the index does not match the slice.
     """
     batches = index.rows(slice.first_batch, slice.first_batch + slice.batches)
     if len(batches) == slice.batches and slice.batches > 0:
@@ -167,7 +167,7 @@ def _offsets_of(batches: Index, slice: Slice, object_key: str) -> SliceOffsets:
 
 
 def encode_index(index: Index) -> pa.Buffer:
-    """The bytes of the index object: an Arrow IPC file with one uncompressed batch."""
+    """Return the index as the bytes of its object: an Arrow IPC file with one uncompressed batch."""
     schema = INDEX_SCHEMA if index.base_offset is None else COMPACTED_INDEX_SCHEMA
     arrays = [pa.array(getattr(index, name)) for name in schema.names]
     sink = pa.BufferOutputStream()
@@ -192,10 +192,10 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
-    """Rebuild the index from the whole object `body`, read from `key`. It equals the index written with the object.
+    """Rebuild the index from `body`, the whole object, read from `key`. It equals the index written with the object.
 
-    Only verified bytes are used. Raises Damaged (key, wanted, found) if the size or CRC32C of the object differs from
-    the chain's, UnsupportedVersion for another format.
+    Raises Damaged (with the wanted and the actual value) if the size or CRC32C of the object differs from the chain's,
+    and UnsupportedVersion for another format.
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.size_bytes:
@@ -224,9 +224,9 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 def _of_format(
     what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
 ) -> pa.Schema:
-    """The known schema for the format number that a file has under `format_key` in the metadata of its `schema`.
+    """Return the schema in `known` for the format number in the metadata of `schema`, under `format_key`.
 
-    Raises UnsupportedVersion for another format; `what` and `key` name the file in the message.
+    Raises UnsupportedVersion for another number; `what` and `key` name the file in the message.
     """
     number = (schema.metadata or {}).get(format_key)
     if number is None or number not in known:

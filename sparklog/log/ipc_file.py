@@ -60,7 +60,7 @@ class IpcFileWriter:
     def append(self, message: pa.Buffer) -> int:
         """Add one encapsulated record batch message, and return its position in the file.
 
-        Its length must be a multiple of 8, as Arrow's writer ensures. Raises ValueError for anything else.
+        Raises ValueError unless its length is a multiple of 8, as with Arrow's writer.
         """
         marker, metadata_length = struct.unpack_from("<Ii", message, 0)
         length = 8 + metadata_length
@@ -84,10 +84,10 @@ class IpcFileWriter:
 
 
 def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
-    """Build the footer of a file of `schema` with these batches.
+    """Build the footer of a file of `schema` with the batches `blocks`.
 
-    It is Arrow's footer for a file with one empty batch, with the vector of blocks replaced: the new vector is appended
-    and the table's field points to it. Offsets in flatbuffers only point forward, so the new vector must come last.
+    It is Arrow's footer for a file with one empty batch, with another vector of blocks: the new vector is appended, and
+    the table's field points to it. Offsets in flatbuffers only point forward, so the new vector must come last.
     """
     template, field = footer_template(schema)
     # A vector is a uint32 length followed by the structs, which must begin at a multiple of 8.
@@ -102,7 +102,9 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
 
 @functools.lru_cache(maxsize=64)
 def footer_template(schema: pa.Schema) -> tuple[bytes, int]:
-    """Arrow's footer for one empty batch of `schema`, and the position in it of the offset of the block vector."""
+    """Return Arrow's footer for a file of `schema` with one empty batch, and the position in it of the field that
+    points to the vector of blocks.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(_empty_batch(schema))

@@ -55,7 +55,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 def read_schema(columns: Iterable[str]) -> pa.Schema:
-    """The read schema restricted to `columns`, in their order. Raises InvalidInput for an unknown or repeated one."""
+    """Return the read schema with only `columns`, in their order. Raises InvalidInput for unknown or repeated names."""
     chosen = list(columns)
     for name in chosen:
         if name not in READ_SCHEMA.names:
@@ -67,10 +67,11 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def canonical(rows: Rows) -> Rows:
-    """Return the rows with the columns key, value, headers and timestamp of `RAW_SCHEMA` (null if absent).
+    """Return the rows with the columns key, value, headers and timestamp, as in `RAW_SCHEMA`. Absent ones become nulls.
 
-    `topic` (string) and `partition` (int32) follow if the rows have them; columns that are not the log's are left out.
-    Columns of the right type are not copied. Raises InvalidInput with the column, what was wanted and what was found.
+    `topic` (string) and `partition` (int32) follow if the rows have them. Other columns are left out. Columns of the
+    right type are not copied. Raises InvalidInput, which names the column, if `value` is missing or a column has a
+    wrong type.
     """
     names = rows.schema.names
     _check_names(names)
@@ -90,7 +91,7 @@ def canonical(rows: Rows) -> Rows:
 
 
 def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that a log does not have. They are not written, as in Spark's Kafka connector.
+    """Return those of `names` that are not columns of a log. A write leaves them out, as in Spark's Kafka connector.
 
     Raises InvalidInput if one is most likely a misspelt column of the log.
     """
@@ -98,7 +99,10 @@ def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def left_out_warning(names: Sequence[str]) -> str | None:
-    """A line that names the columns which a write leaves out, or None. Raises as `columns_left_out`."""
+    """Return a line that names the columns which a write leaves out, or None if there are none.
+
+    Raises what `columns_left_out` raises.
+    """
     left_out = columns_left_out(names)
     if not left_out:
         return None
@@ -119,7 +123,7 @@ def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _misspelt(name: str) -> str | None:
-    """Return the log's column with a similar name: nearly the same letters, or the same letters in another order."""
+    """Return the log's column with nearly the same letters as `name`, or the same letters in another order, or None."""
     letters = sorted(name.lower())
     anagram = next((column for column in WRITTEN_COLUMNS if sorted(column) == letters), None)
     return anagram or nearest(name, WRITTEN_COLUMNS, _LIKENESS)

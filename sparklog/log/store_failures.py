@@ -1,8 +1,7 @@
-"""The stores that failed lately in this process, so that a dead store does not cost its timeout for each object.
+"""Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
-Readers ask such a store last. A store that hangs fails as well: the S3, gs, abfs and HDFS adapters bound
-each call by their `timeout_ms`. So the first read from it takes that long, and the reads of the next FAILED_FOR_MS go
-elsewhere.
+Such a store is asked last for FAILED_FOR_MS. A store that hangs fails after its `timeout_ms`, with S3, gs, abfs and
+HDFS, so only the first read waits for it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ FAILED_FOR_MS: Final = 30_000
 
 
 class StoreFailures:
-    """The time of each store's last failure, by its address. Thread-safe. It only decides which store to ask first."""
+    """The time of each store's last failure, by its address. It decides only the order of asking. Thread-safe."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._monotonic_ms = monotonic_ms
         self._failed_ms: dict[str, int] = {}
 
     def note(self, address: str, error: SparklogError) -> None:
-        """Remember that a store failed, unless `error` is only about one of its objects: missing, or damaged."""
+        """Remember that a store failed, unless `error` is only about one object: it is missing, or damaged."""
         if not isinstance(error, KeyNotFound | Damaged):
             self._failed_ms[address] = self._monotonic_ms()
 

@@ -89,7 +89,7 @@ class JobCommand:
         self._longest_run_ms = longest_run_ms
 
     async def run(self, job: str) -> JobEnd:
-        """Run the job to its end. If the caller is cancelled, the job's processes are ended first."""
+        """Run the job to its end, and return the result. If the caller is cancelled, first end the job's processes."""
         with tempfile.TemporaryDirectory(prefix="sparklog-job-") as folder:
             report, output = Path(folder) / f"{job}.json", Path(folder) / "output"
             words = self._filled(job, report)

@@ -126,10 +126,9 @@ class JobFrame:
                 yield topic_of(state, name)
 
     def commit(self, command: Command) -> CommandResult:
-        """Commit a command that names no objects. If FLOOR has passed its n0 meanwhile, it is submitted again with a
-        new one.
+        """Commit a command that names no objects.
 
-        Makes COMMIT_ATTEMPTS attempts in all.
+        If FLOOR passes the command's n0 meanwhile, try again with a new n0, with COMMIT_ATTEMPTS attempts in all.
         """
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
@@ -140,19 +139,23 @@ class JobFrame:
         return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
-        """Commit many commands that name no objects; those that wait at the same time share an entry. Errors are
-        returned as values.
+        """Commit many commands that name no objects. Commands that wait at the same time share an entry.
+
+        Returns the result of each command, in order; an error is returned as a value.
         """
         return commit_many(self.commit, commands, COMMITS_AT_ONCE)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
-        """Commit commands that began before the objects that they name were uploaded. Errors are returned as values."""
+        """Commit commands that name objects. Each has an n0 from before its objects were uploaded.
+
+        Returns the result of each command, in order; an error is returned as a value.
+        """
         return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
 
     def settled_state(self) -> ClusterState:
-        """Return the newest state, once each entry before it is durable and has its copies on other stores.
+        """Return the newest state, after all its entries are durable and have their copies on other stores.
 
-        Nothing is deleted based on any other state: if the metadata were lost, a restore would not know the last
+        Base deletions only on such a state. If the metadata were lost, a restore would otherwise not know the last
         entries, and the restored cluster would name objects that are gone.
         """
         state = self.connection.follower.newest_state()
@@ -162,7 +165,7 @@ class JobFrame:
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
-        """The entry where FLOOR should be: the newest one older than `floor.delay.ms`, at least the present FLOOR."""
+        """Return the newest entry older than `floor.delay.ms`, where FLOOR should be; at least the present FLOOR."""
         state = self.connection.follower.newest_state()
         floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
@@ -184,11 +187,11 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """The newest entry that is at least `floor.delay.ms` old: members whose last renewal is before it are silent.
+        """Return the newest entry that is at least `floor.delay.ms` old: a member last renewed before it is silent.
 
-        0 if FLOOR passes no member's last renewal. The age is counted from this machine's clock or, if earlier, from
-        the times of recent entries. FLOOR's age is counted from `now_ms`, so if a clock or --now is ahead, members that
-        are still active may have their last renewal below FLOOR.
+        0 if `floor` is below the last renewals of all members. Here an entry's age counts from this machine's clock or,
+        if earlier, from the times of recent entries. FLOOR's age counts from `now_ms` instead: if that is ahead, FLOOR
+        may have passed the last renewal of members that are still active.
         """
         state = self.connection.follower.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]
@@ -203,7 +206,7 @@ class JobFrame:
     # ---- retired objects ------------------------------------------------------------------------
 
     def due_deletions(self) -> Work:
-        """The work of deleting the retired objects whose delay has passed by the machine's clock."""
+        """Return the work of deleting the retired objects whose delay has passed by the machine's clock."""
         state = self.connection.follower.newest_state()
         due = due_for_deletion(state, self.clock.now_ms(), self.topics)
         return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
@@ -236,11 +239,11 @@ class JobFrame:
         return DeletionResult(planned, done, failed, tuple(messages))
 
     def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
-        """The objects with these numbers that no other run has deleted yet, each with its stores.
+        """Return the retired objects among `numbers` that no other run has deleted yet, each with its stores.
 
         Each is deleted from every registered store that may have a copy: a holder under any registration, or a store
-        with a replica. A fenced store delays nothing. Its copy is an orphan once the object is deleted elsewhere,
-        because nothing can name the object again, and vacuum deletes it when the store is back.
+        with a replica. A deletion does not wait for a fenced store. The copy there is then an orphan, because nothing
+        can name the object again, and vacuum deletes it when the store is back.
         """
         registered = state.registrations()
         orders = []
@@ -255,10 +258,10 @@ class JobFrame:
 
 
 def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
-    """Run a job. Raises only errors that prevent planning; the report lists failures of parts.
+    """Run a job, and return its report. Raises only errors that prevent planning; the report lists failures of parts.
 
-    A job that `only_reads` is not followed by deletions or a new FLOOR. It succeeds even if its report can't become a
-    record of the chain.
+    After a job that `only_reads`, nothing is deleted and FLOOR is not raised. Its exit code does not depend on whether
+    the report can be recorded in the chain.
     """
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()

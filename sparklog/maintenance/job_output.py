@@ -113,14 +113,14 @@ class _PatientConsole(Console):
 
 
 def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
-    """The console for the plan: stdout for a dry run, unless a report goes there; else None, which means stderr."""
+    """Return the console for the plan: stdout for a dry run, unless its report goes there; else None, for stderr."""
     return _console(stderr=False) if dry_run and not stdout_taken else None
 
 
 def stderr_console() -> Console:
-    """The console for messages and progress.
+    """Return the console for messages and progress.
 
-    If stderr is no terminal, lines that are not soft-wrapped are WIDTH wide.
+    If stderr is not a terminal, tables are WIDTH characters wide, and other lines are not wrapped.
     """
     return _console(stderr=True)
 

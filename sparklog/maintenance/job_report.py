@@ -49,10 +49,10 @@ class WorkOutcome(StrEnum):
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """Amounts before and after the compaction of a partition's segments, and records dropped by reason.
+    """Amounts before and after the compaction of a partition's segments, and numbers of records dropped, by reason.
 
-    `superseded`: a later record has the same key. `tombstones`: their `delete.retention.ms` was over. `keyless`: they
-    have no key, so they are from before the topic was compacted.
+    `superseded`: a later record has the same key. `tombstones`: tombstones older than `delete.retention.ms`. `keyless`:
+    records without a key, from before the topic was compacted.
     """
 
     records_before: int = 0
@@ -77,7 +77,10 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
-    """The result for one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
+    """A row of a job's plan or report: the work on one partition, on one replica, or on another `place`.
+
+    Vacuum does not know the partitions of objects, so its places are prefixes of keys.
+    """
 
     place: str
     topic: str | None
@@ -101,12 +104,12 @@ class PartitionResult(msgspec.Struct, frozen=True):
 
 
 def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
-    """The rows at the end of a run: those without an outcome until now count as done."""
+    """Return the rows at the end of a run. A row that is still planned becomes done."""
     return [row.noted(WorkOutcome.DONE) if row.outcome is WorkOutcome.PLANNED else row for row in rows]
 
 
 class DeletionResult(msgspec.Struct, frozen=True):
-    """Retired objects whose delay has passed: the planned and the done deletions, and the failures."""
+    """The deletion of retired objects whose delay has passed: planned work, work done, and failures."""
 
     planned: Work = Work()
     done: Work = Work()
@@ -150,7 +153,7 @@ class JobReport(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def for_chain(self) -> str:
-        """The totals and the first failures. It stays small, because every process reads every chain entry."""
+        """Return the totals and the first failures as JSON, kept small because every process reads every entry."""
         failed = [row for row in self.partitions if row.outcome is WorkOutcome.FAILED]
         document = {
             "dry_run": self.dry_run,

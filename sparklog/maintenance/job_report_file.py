@@ -25,7 +25,7 @@ class JsonReport(Protocol):
 
 
 def check_report_file(path: str | None) -> None:
-    """Raise InvalidInput, before anything begins, if a report can't be written to `path`. Leaves no file behind."""
+    """Raise InvalidInput, before the job begins, if a report can't be written to `path`. Leaves no file behind."""
     if path is None or path == "-":
         return
     file = Path(path)
@@ -54,7 +54,7 @@ def check_report_file(path: str | None) -> None:
 
 
 def write_report(report: JsonReport, path: str | None) -> None:
-    """Write the report as JSON, into a file or to stdout; None: nowhere."""
+    """Write the report as JSON to the file `path`, or to stdout if that is "-". Does nothing if `path` is None."""
     if path is None:
         return
     if path == "-":

@@ -69,7 +69,7 @@ async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None
 
 
 async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
-    """Return the end of one run. An error that the runner raises becomes its `error`, with `broke_off` set."""
+    """Run a job, and return its end. An error of the runner is returned as the end's `error`, with `broke_off` set."""
     try:
         return await runner.run(job)
     except Exception as error:

@@ -25,8 +25,8 @@ CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enoug
 class KnownJob(NamedTuple):
     """A job, whose function is `run_NAME(cluster_url)` in `sparklog.maintenance`.
 
-    `interval_key`: the cluster's config key with the interval at which schedulers run it; None if they don't.
-    `spark_module`: the module of the function if the job works on Spark only; that module may import pyspark.
+    `interval_key`: the cluster's config key with the interval at which schedulers run the job; None if they don't run
+    it. `spark_module`: the module of the function if the job works on Spark only; that module may import pyspark.
     """
 
     name: str
@@ -34,7 +34,7 @@ class KnownJob(NamedTuple):
     spark_module: str | None = None
 
     def interval_ms(self, config: ClusterConfig) -> int | None:
-        """The interval in ms at which schedulers run the job; None if they don't."""
+        """Return the interval in ms at which schedulers run the job; None if they don't run it."""
         if self.interval_key is None:
             return None
         interval_ms: int = getattr(config, self.interval_key.replace(".", "_"))
@@ -55,7 +55,10 @@ SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is n
 
 
 def job_named(name: str) -> Callable[[str], JobReport]:
-    """Return the function that runs the job in this process, on the cluster at an address. Raises InvalidInput."""
+    """Return the function that runs the job in this process; its argument is the cluster's address.
+
+    Raises InvalidInput if there is no such job, or if it needs Spark and pyspark is not installed.
+    """
     job = next((job for job in KNOWN_JOBS if job.name == name), None)
     if job is None:
         raise InvalidInput(f"wanted one of the jobs {', '.join(JOBS)}, found {name!r}")
@@ -71,7 +74,7 @@ def job_named(name: str) -> Callable[[str], JobReport]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The jobs in the order in which they run; jobs that this version does not know come last."""
+    """Return the names in the order in which the jobs run. Names that this version does not know come last."""
     return sorted(names, key=lambda name: (JOBS.index(name) if name in JOBS else len(JOBS), name))
 
 
@@ -82,9 +85,9 @@ def scheduled_tasks(config: ClusterConfig) -> tuple[Task, ...]:
 
 
 def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, named: bool) -> list[Task]:
-    """These jobs, each with the interval `every_ms`.
+    """Return a task for each of the jobs `names`, to run every `every_ms`.
 
-    A heavy job keeps the interval of its own config key if that is longer, unless the user has `named` it.
+    A job that is not light (see CHECK) keeps its own interval if that is longer, unless the user has `named` the jobs.
     """
     rare_ms = {job.name: job.interval_ms(config) for job in KNOWN_JOBS if job.interval_key != CHECK and not named}
     return [Task(name, max(every_ms, rare_ms.get(name) or 0)) for name in names]

@@ -1,10 +1,10 @@
 """The replication job: catch up every replica that lags, with many tasks at once.
 
     plan: a row per replica that is behind -> print -> (--dry-run stops here)
-    -> per store: a batch from each source -> copied in tasks -> INCARNATION read -> ReportReplicas -> the next batches
+    -> per store: a batch from each source -> copy in tasks -> read INCARNATION -> ReportReplicas -> the next batches
 
-It does the work of the agents in more tasks. Agents and several runs may work at the same time: an object that is
-already there is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
+It does the work of the agents in more tasks. It may run beside agents and other runs: an object that is already there
+is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Replica = tuple[StoreId, TopicPartition]
 
 
 def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options: Unpack[JobOptions]) -> JobReport:
-    """Copy the objects that replicas lack, and report them; with `stores`, only replicas on these.
+    """Copy the objects that replicas lack, and report the copies. With `stores`, only for replicas on these stores.
 
     Raises BrokerIdNotRegistered, UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
     """
@@ -65,8 +65,9 @@ class ReplicationJob:
         self._gave_up: set[_Replica] = set()
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The replicas that lack something, store by store. A replica that lacks no object, and only has to be
-        reported, is a row without work.
+        """Return a row for each unfinished replica, store by store.
+
+        A replica that lacks no object, and only has to be reported, is a row without work.
         """
         state = frame.connection.follower.newest_state()
         for store in self._stores or sorted(state.stores):
@@ -79,7 +80,7 @@ class ReplicationJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Copy batch after batch, and report after each. A failed replica does not stop the others."""
+        """Copy the objects in batches, and report each batch. A failed replica does not stop the others."""
         for store in dict.fromkeys(store for store, _ in self._rows):
             try:
                 self._fill(frame, store)
@@ -115,10 +116,9 @@ class ReplicationJob:
         wanted: Sequence[ObjectToFetch],
         failing: set[StoreId],
     ) -> set[ObjectNumber]:
-        """Copy these objects in tasks, and return the numbers of those that the store has now. Gives up replicas whose
-        objects failed.
+        """Copy the objects `wanted` in tasks, and return the numbers of those that the store has now.
 
-        Adds sources that did not answer to `failing`.
+        Gives up the replicas whose objects could not be copied. Adds sources that did not answer to `failing`.
         """
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()
@@ -139,11 +139,11 @@ class ReplicationJob:
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
     ) -> bool:
-        """Report the copies of the objects `checked` on the newest state, and count them. `before`: the state before
-        the copies.
+        """Report the copies of the objects `checked` to the chain, and count them.
 
-        Return False if other changes overtook all reports. INCARNATION is read after the copies, so it is the one with
-        which each copy was made. Raises StaleBrokerEpoch if the store was registered again since `before`.
+        Returns False if other changes overtook all reports. Raises StaleBrokerEpoch if the store was registered again
+        since `before`, the state before the copies. INCARNATION is read only after the copies: if it is still the
+        registered one, it has not changed while they were made.
         """
         state = frame.connection.follower.newest_state()
         registration = check_registered(frame, state, store)
@@ -158,7 +158,6 @@ class ReplicationJob:
         except (Conflict, NotFound):
             return False
         after = frame.connection.follower.newest_state()
-        pass
         moved = False
         for report in reports:
             key = TopicPartition(report.topic_id, report.partition)
@@ -170,8 +169,9 @@ class ReplicationJob:
         return moved
 
     def _count(self, state: ClusterState, store: StoreId, key: TopicPartition, end: Offset) -> None:
-        """Add to a replica's row the work between its log end in `state` and `end`. A replica that was not planned gets
-        a row.
+        """Add to a replica's row the work between its log end in `state` and `end`.
+
+        A replica that was not planned gets a row.
         """
         row = self._rows.get((store, key)) or msgspec.structs.replace(_planned(state, store, key), planned=Work())
         done = _work(state, key, OffsetRange(state.partitions[key].replication.log_end(store), end))
@@ -187,7 +187,7 @@ class ReplicationJob:
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
     ) -> UnfinishedReplicas:
-        """The unfinished replicas of the chosen topics on a store, except `but` (default: those that were given up)."""
+        """Return the unfinished replicas on a store, of the chosen topics, except `but` (default: those given up)."""
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
 
@@ -201,7 +201,7 @@ class ReplicationJob:
 
 
 class FetchOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects to copy to `store`, which has this INCARNATION."""
+    """The work of one task: objects to copy to `store`, whose registered INCARNATION is `incarnation`."""
 
     places: StorePlaces
     store: StoreId
@@ -210,7 +210,10 @@ class FetchOrder(msgspec.Struct, frozen=True):
 
 
 class FetchOutcome(msgspec.Struct, frozen=True):
-    """An error for each object of an order, "" if the store has it now; and the sources that did not answer."""
+    """The result of a FetchOrder. `errors`: one per object, "" if the store has the object now.
+
+    `failing`: the sources that did not answer.
+    """
 
     errors: tuple[str, ...]
     failing: tuple[StoreId, ...]
@@ -238,7 +241,7 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """The objects to fetch next for the replicas `behind` on `store`: for about `tasks` tasks from each source.
+    """Return the objects to fetch next for the replicas `behind` on `store`, about enough for `tasks` tasks per source.
 
     Sources in `failing` are left out.
     """
@@ -248,7 +251,7 @@ def _wanted(
 
 
 def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
-    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object."""
     return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
@@ -256,8 +259,9 @@ def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToF
 
 
 def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
-    """Return the store's registration. Raises StaleBrokerEpoch if it is fenced, or has another INCARNATION than
-    registered.
+    """Return the store's registration.
+
+    Raises StaleBrokerEpoch if the store is fenced, or if its INCARNATION is not the registered one.
     """
     registered = registered_store(state, store)
     if registered.fenced:
@@ -281,7 +285,7 @@ def _planned(state: ClusterState, store: StoreId, key: TopicPartition) -> Partit
 
 
 def _work(state: ClusterState, key: TopicPartition, offsets: OffsetRange) -> Work:
-    """The work of copying these offsets of a partition. An object that several partitions share counts for each."""
+    """Return the work of copying these offsets of a partition. An object shared with other partitions counts whole."""
     columns = state.slices.find(key, offsets).columns
     slices = len(columns["start"])
     requests = _REQUESTS_PER_SLICE * slices + _REPORT_REQUESTS

@@ -1,8 +1,8 @@
-"""The port for running the heavy part of a job, and its simplest adapter, this process. The other adapter is
-`spark_tasks.py`.
+"""The port for running the heavy part of a job, and an adapter that runs it in this process.
 
-Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
-it. A task reports its failures in its result: a failed task must not stop the others.
+The other adapter is `spark/maintain/spark_tasks.py`. Payloads and results are bytes, and a task is a function at module
+level, so any process with sparklog installed can run it. A task reports its failures in its result: a failed task must
+not stop the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TaskRunner(Protocol):
 
     @property
     def in_this_process(self) -> bool:
-        """True if tasks run in this process: only then can they reach a cluster that lives in its memory."""
+        """True if tasks run in this process: no other task can reach a cluster in its memory (`memory:` address)."""
         ...
 
     @property
@@ -28,7 +28,7 @@ class TaskRunner(Protocol):
         ...
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """The results of `task` for each payload, in order. Raises SparklogError if the tasks could not be run."""
+        """Return the result of `task` for each payload, in order. Raises SparklogError if tasks could not be run."""
         ...
 
 
@@ -44,9 +44,9 @@ class LocalTasks:
 
 
 def packs(items: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[tuple[T, ...]]:
-    """Distribute items over tasks, in order. An item that exceeds a limit is alone.
+    """Distribute items over tasks, in order, and yield the items of each task. An item that exceeds a limit is alone.
 
-    A limit is a measure and its maximum for all items of a task together.
+    A limit is a function that measures an item, and the maximum of the sum over a task's items.
     """
     pack: list[T] = []
     used = [0] * len(limits)

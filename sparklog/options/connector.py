@@ -92,9 +92,9 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
         "Output mode `update`",
         "appends the rows that changed",
-        "refused by Spark for every sink that is written in Python: in `foreachBatch`, write with `txnAppId` and "
-        "`txnVersion`",
-        "test_output_mode_complete_appends_its_rows_and_spark_refuses_update",
+        "the same with sparklog's JAR ([columns.md](columns.md)). Without it, Spark refuses the mode for every sink in "
+        "Python: in `foreachBatch`, write with `txnAppId` and `txnVersion`",
+        "test_output_mode_complete_appends_all_rows_and_update_those_that_changed",
     ),
     (
         "Streaming listeners, `lastProgress`",

@@ -1,6 +1,6 @@
-"""The options that a user gave to a read or a write, sorted: sparklog's own, settings of stores, Kafka's, unknown ones.
+"""Sorts the options that a user gave to a read or a write: sparklog's own, settings of stores, Kafka's, unknown ones.
 
-Names match in any case, as Spark's do: Spark passes them on in lower case.
+Case does not matter in names, because Spark passes them on in lower case.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class GivenOptions:
-    """The options that a user gave to a read or a write. Raises `InvalidOption` at the first name that is illegal
-    there.
-    """
+    """The options that a user gave to a read or a write. Raises `InvalidOption` at the first illegal name."""
 
     def __init__(self, raw: Mapping[str, str], side: Side) -> None:
         self.side = side
@@ -83,7 +81,7 @@ class GivenOptions:
         return [name for name in OPTIONS if name in self._texts]
 
     def ignore(self, name: str, reason: str) -> None:
-        """List an option in `ignored`, if it was given: `reason` says why it has no effect."""
+        """Add option `name` to `ignored`, if it was given. `reason` says why it has no effect."""
         if name in self._texts:
             self._ignored[self._texts[name][1]] = reason
 
@@ -96,24 +94,24 @@ class GivenOptions:
         return str(OPTIONS[name].parse(*self._texts[name], self.side))
 
     def optional_text(self, name: str) -> str | None:
-        """The text of an option, or its default; None if it has neither."""
+        """Return the text of an option, or its default; None if it has no default either."""
         value = self._value(name)
         return None if value is None else str(value)
 
     def optional_integer(self, name: str) -> int | None:
-        """The number of an option, or its default; None if it has neither."""
+        """Return the value of an integer option, or its default; None if it has no default either."""
         value = self._value(name)
         assert value is None or isinstance(value, int)
         return value
 
     def integer(self, name: str) -> int:
-        """The number of an option that has a default."""
+        """Return the value of an integer option that has a default."""
         value = self._value(name)
         assert isinstance(value, int)
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a true-or-false option that has a default."""
+        """Return the value of a Boolean option that has a default."""
         return self._value(name) is True
 
     def elements(self, name: str) -> tuple[str, ...] | None:
@@ -127,9 +125,9 @@ class GivenOptions:
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
-        """The cluster's address: the option, or `default` (from the environment).
+        """Return the cluster's address: the option `cluster`, or `default` (from the environment).
 
-        Raises `InvalidOption` if it is none.
+        Raises `InvalidOption` if neither is given, or for an address of Kafka or in memory.
         """
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
@@ -157,7 +155,7 @@ class GivenOptions:
         return address
 
     def storage(self) -> StorageSettings:
-        """Settings of stores, and the token and certificates for the cluster's coordinators."""
+        """Return the settings of stores, and the token and certificates for the cluster's coordinators."""
         return storage_settings(self._storage, self.optional_text("cluster.token"), self.optional_text("cluster.ca"))
 
     def ignored(self) -> tuple[Ignored, ...]:
@@ -198,7 +196,7 @@ class GivenOptions:
 
 
 def _sides_of(option: Option) -> list[str]:
-    """The reads and writes that use an option, in few words: "read" if both batch and stream reads use it."""
+    """Name the reads and writes that use an option, like "stream read"; "read" means both batch and stream reads."""
     words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
     named = []
     for verb, batch, stream in (
@@ -212,7 +210,7 @@ def _sides_of(option: Option) -> list[str]:
 
 
 def warning_of(ignored: tuple[Ignored, ...]) -> str | None:
-    """One line for the log that names every option without effect; None if there is none."""
+    """Return one line for the log that names every ignored option with the reason; None if there is none."""
     if not ignored:
         return None
     return "options without effect in sparklog: " + "; ".join(f"{option.name} ({option.reason})" for option in ignored)

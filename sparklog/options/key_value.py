@@ -9,7 +9,7 @@ from sparklog.core.errors import InvalidOption
 
 
 class StoreAddress(NamedTuple):
-    """A store as named on a command line. `zone`: None if none is given."""
+    """A store as named on a command line. `zone` is None if the address has none."""
 
     store: str
     url: str
@@ -17,7 +17,7 @@ class StoreAddress(NamedTuple):
 
 
 def key_values(given: Sequence[str], option: str) -> dict[str, str]:
-    """KEY=VALUE arguments as a map. Raises InvalidOption for any other form, or a key that is given twice."""
+    """Return KEY=VALUE arguments as a map. Raises InvalidOption for any other form, or if a key is given twice."""
     values: dict[str, str] = {}
     for argument in given:
         key, equals, value = argument.partition("=")
@@ -32,10 +32,10 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """The keys and values of --set (`given`), in the canonical form that `parse` makes of them.
+    """Return the keys and values of --set (`given`), in the canonical form that `parse` makes of them.
 
-    `removed`: the keys of --delete. Raises InvalidOption if a key is in both, or if both are empty, and the errors of
-    `key_values` and `parse`.
+    `removed`: the keys of --delete. Raises InvalidOption if a key is in both, or if both are empty. Raises the errors
+    of `key_values` and `parse`.
     """
     changed = parse(key_values(given, "--set"))
     if both := sorted(changed.keys() & set(removed)):
@@ -46,7 +46,7 @@ def config_changes(
 
 
 def store_address(given: str, option: str) -> StoreAddress:
-    """Parse `given`, a store's ID[@ZONE]=URL. Raises InvalidOption, which begins with `option`, for any other form."""
+    """Parse a store's ID[@ZONE]=URL. Raises InvalidOption, whose message begins with `option`, for any other form."""
     name, equals, url = given.partition("=")
     store, at, zone = name.partition("@")
     if not equals or not store or (at and not zone):
@@ -55,7 +55,7 @@ def store_address(given: str, option: str) -> StoreAddress:
 
 
 def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
-    """Several stores. Raises InvalidOption, also if an id is given twice."""
+    """Parse the addresses of several stores. Raises InvalidOption, also if an id is given twice."""
     addresses = [store_address(argument, option) for argument in given]
     seen: set[str] = set()
     for address in addresses:
@@ -66,9 +66,9 @@ def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
 
 
 def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
-    """A manual assignment: partitions are separated by commas, the stores of a partition by colons, as a:b,b:a.
+    """Parse a manual assignment like a:b,b:a: partitions separated by commas, the stores of a partition by colons.
 
-    None if none is given. Raises InvalidOption if a store has no name.
+    Return None if `given` is None. Raises InvalidOption if a store has no name.
     """
     if given is None:
         return None

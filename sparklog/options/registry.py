@@ -1,7 +1,7 @@
 """The options of `format("sparklog")`. Each is declared once, for parsing, checks and docs.
 
-`given` uses it to sort a user's options, and `typed` turns them into checked values. Source of names and rules:
-Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `validateBatchOptions`, `kafkaParamsForProducer`).
+Names and rules come from Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `validateBatchOptions`,
+`kafkaParamsForProducer`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Option(msgspec.Struct, frozen=True):
     """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
     `form` describes the legal values if the type does not say enough. `kafka_equivalent` is the option of Spark's Kafka
-    connector, or the config of a Kafka client, that this option replaces; "" if there is none. `stream_default` and
-    `stream_form` are those of a stream, if they differ.
+    connector, or the config of a Kafka client, that this option replaces; "" if there is none. In a stream,
+    `stream_default` and `stream_form` replace the default and `form`, unless they are "".
     """
 
     key: ConfigKey
@@ -67,13 +67,13 @@ class Option(msgspec.Struct, frozen=True):
         return self.key.name
 
     def legal(self, side: Side | None = None) -> str:
-        """The legal values, in words that follow "wanted": those of a batch, unless `side` is a stream's."""
+        """Describe the legal values, as text that follows "wanted". If `side` is None, those of a batch."""
         if side is not None and side.is_stream and self.stream_form:
             return self.stream_form
         return self.form or self.key.legal()
 
     def parse(self, raw: str, given_as: str = "", side: Side | None = None) -> ConfigValue:
-        """The typed value of the text `raw`. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
+        """Parse `raw` to the option's type. `given_as` is the name that the user wrote. Raises `InvalidOption`."""
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""

@@ -6,8 +6,8 @@
     {"orders": {"0": 1735689600000, "1": "2025-01-01T00:00:00+01:00"}}
     {"orders": [0, 1], "bills": [2]}                        partitions (`assign`)
 
-Source: Spark's `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`; ISO 8601 is sparklog's addition.
-The planner checks against the cluster: that partitions exist, and that an offset is in the log.
+Source: Spark's `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`; ISO 8601 is sparklog's addition. Parsing
+does not check that partitions exist, or that an offset is in the log.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class EveryPartition(msgspec.Struct, frozen=True):
 
 
 class PerPartition(msgspec.Struct, frozen=True):
-    """Topic -> partition -> position. It must name exactly the partitions that are read."""
+    """A position for each partition, by topic and partition. It must name exactly the partitions that are read."""
 
     positions: Mapping[str, Mapping[PartitionIndex, Position]]
 
     def at(self, topic: str, partition: int) -> Position:
-        """The position in this partition. Raises KeyError if it is not named (`check_names_all` rules that out)."""
+        """Return the position in this partition. Raises KeyError if it has none, which `check_names_all` rules out."""
         return self.positions[topic][PartitionIndex(partition)]
 
     def partitions(self) -> set[tuple[str, PartitionIndex]]:
@@ -88,7 +88,7 @@ OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """The legal values of an option for offsets, if it takes these words, as text that follows "wanted"."""
+    """Describe the values of an option for offsets that allows `words`, as text that follows "wanted"."""
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -96,9 +96,9 @@ def offsets_form(words: Sequence[str]) -> str:
 
 
 def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
-    """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption` that names `option`.
+    """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption`, which names `option`.
 
-    Errors offer only `words`. The other word is still parsed, so that `check_batch_range` can refuse it with a reason.
+    Errors offer only `words`, but both words are parsed: `check_batch_range` refuses the wrong one with a reason.
     """
     word = text.strip().lower()
     if word == "earliest":
@@ -119,7 +119,7 @@ def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> Of
 
 
 def parse_timestamps(option: str, text: str) -> PerPartition:
-    """Parse timestamps by partition. Raises `InvalidOption` that names `option`."""
+    """Parse timestamps by partition. Raises `InvalidOption`, which names `option`."""
     wanted = f"timestamps by partition like {TIMESTAMPS_EXAMPLE}"
     table = _by_topic(option, text, wanted)
     return PerPartition(
@@ -134,15 +134,15 @@ def parse_timestamps(option: str, text: str) -> PerPartition:
 
 
 def parse_timestamp(option: str, text: str) -> EveryPartition:
-    """Parse one timestamp for every partition. Raises `InvalidOption` that names `option`."""
+    """Parse one timestamp for every partition. Raises `InvalidOption`, which names `option`."""
     return EveryPartition(AtTimestamp(parse_timestamp_us(option, text)))
 
 
 def parse_timestamp_us(where: str, raw: object) -> int:
-    """Microseconds since the epoch from milliseconds or ISO 8601 text with a zone.
+    """Return the microseconds since the epoch for `raw`: milliseconds, or ISO 8601 text with a zone.
 
-    Digits finer than microseconds are cut off. A time beyond 64 bits becomes the largest time (Spark's tests pass
-    `Long.MaxValue` ms). Raises `InvalidOption` that begins with `where`.
+    Digits finer than microseconds are cut off. Milliseconds beyond 64 bits of microseconds become the largest time.
+    Raises `InvalidOption`, whose message begins with `where`.
     """
     milliseconds = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
     if milliseconds is not None:
@@ -163,7 +163,7 @@ def parse_timestamp_us(where: str, raw: object) -> int:
 
 
 def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, ...]]:
-    """Parse topic -> partitions (`assign`), in ascending order. Raises `InvalidOption` that names `option`."""
+    """Parse `assign` to partitions by topic, in ascending order. Raises `InvalidOption`, which names `option`."""
     wanted = f"partitions by topic like {PARTITIONS_EXAMPLE}"
     parsed: dict[str, tuple[PartitionIndex, ...]] = {}
     for topic, inner in _by_topic(option, text, wanted).items():
@@ -180,10 +180,9 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 
 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
-    """Raise `InvalidOption` for a range that no batch can have, whatever the cluster.
+    """Raise `InvalidOption` for a range that no batch can have, in any cluster.
 
-    These ranges are a start at latest, an end at earliest, an end before its start, and different partitions at both
-    ends.
+    These ranges are a start at latest, an end at earliest, an end before its start, and ends with different partitions.
     """
     _refuse_position(
         start_option,
@@ -212,7 +211,7 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
 
 
 def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
-    """Raise `InvalidOption` if a spec by partition does not name exactly the `partitions` to read."""
+    """Raise `InvalidOption` if `spec` names partitions, but not exactly the `partitions` to read."""
     if isinstance(spec, PerPartition) and spec.partitions() != set(partitions):
         read = {(topic, PartitionIndex(partition)) for topic, partition in partitions}
         raise InvalidOption(

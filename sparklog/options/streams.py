@@ -35,8 +35,8 @@ _IDENTITY: Final = ("txnAppId", "txnVersion", "txnDigest")
 class StreamReadOptions(msgspec.Struct, frozen=True):
     """The options of a streaming read.
 
-    `read` has the topics and the start of the first run; each micro-batch keeps to `limits`. `group`: the consumer
-    group to which the stream commits its position, if any.
+    `read` has the topics and the start of the first run. `limits` bounds each micro-batch. `group` is the consumer
+    group to which the stream commits its position, or None.
     """
 
     read: ReadOptions
@@ -49,7 +49,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
-    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also if an end is given."""
+    """Parse the options of a stream read, as in `parse_read_options`. Raises InvalidOption, also if an end is given."""
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
         if given.has_ignored(name):
@@ -66,9 +66,9 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
-    """The options of a batch or a stream: Spark does not say which of them it wants. Raises InvalidOption.
+    """Parse options that may be of a batch or of a stream, because Spark does not say which of them it wants.
 
-    A mistake in an option that only streams have is always an error.
+    Raises InvalidOption if they are valid for neither, or for a bad value of an option that only streams have.
     """
     try:
         options = parse_read_options(raw, default_cluster)
@@ -81,7 +81,7 @@ def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> 
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """The limits of a micro-batch: its least and its largest size, and the longest wait for the least. Raises
+    """Return the minimum and maximum size of a micro-batch, and how long it waits for the minimum. Raises
     InvalidOption.
     """
     limits = TriggerLimits(
@@ -100,7 +100,7 @@ def trigger_limits(given: GivenOptions) -> TriggerLimits:
 
 
 def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """The options of a stream write, as in `parse_write_options`: acks=all, pushed to all stores."""
+    """Parse the options of a stream write, as in `parse_write_options`, always with acks=all and push to all stores."""
     given = GivenOptions(raw, Side.STREAM_WRITE)
     for name in _IDENTITY:
         if given.has_ignored(name):

@@ -54,7 +54,7 @@ class SubscribePattern(msgspec.Struct, frozen=True, tag="pattern"):
 
 
 class AssignPartitions(msgspec.Struct, frozen=True, tag="assign"):
-    """These partitions, ascending, by topic; each must exist."""
+    """Partitions by topic, in ascending order. Each of them must exist."""
 
     partitions: Mapping[str, tuple[PartitionIndex, ...]]
 
@@ -63,12 +63,12 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """The options of a batch read, or those that a stream shares. Exactly one of `subscription`, `metadata` is None.
+    """The options of a batch read, or the part of a stream's options that batches also have.
 
-    `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
-    the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
-    the starting timestamp, start at latest instead of failing. `topic_id`: id of the only topic that may be read; None
-    if any may be read. `zone`: the zone of the tasks, "" if it is not given.
+    Exactly one of `subscription` and `metadata` is None. `columns` are the columns of the DataFrame, in order (empty
+    for `metadata`). `start_option` and `end_option` name the options that give `start` and `end`, for error messages.
+    `start_at_latest_if_none`: if no record matches the starting timestamp, start at latest instead of failing.
+    `topic_id`: id of the only topic that may be read; None if any may be read. `zone`: the zone of the tasks, or "".
     """
 
     cluster: str
@@ -95,7 +95,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class ApplicationVersion(msgspec.Struct, frozen=True):
-    """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
+    """An application's id (`txnAppId`) and version (`txnVersion`) for one write: each version is written at most once.
 
     For a stream, `app_id`, `version` and `run` are the ids of the query, of the micro-batch and of the run, and
     `made_of` is a digest of the micro-batch's input offsets, "" if they could not be read. For a batch, `run` is "",
@@ -109,25 +109,25 @@ class ApplicationVersion(msgspec.Struct, frozen=True):
 
 
 class ConsumedOffsets(msgspec.Struct, frozen=True):
-    """Offsets that a batch was made from: the position of `group` once it is written, by topic and partition."""
+    """The offsets to commit for `group` together with a batch, which was made from the records below them."""
 
     group: str
     offsets: Mapping[str, Mapping[PartitionIndex, Offset]]
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """Offsets that a micro-batch was made from, in the checkpoint of its query. They become the position of `group`."""
+    """The group for which each micro-batch commits its input offsets. They are in the checkpoint of the query."""
 
     group: str
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """The options of a batch write.
+    """The options of a batch or stream write.
 
     The topic's `compression.type` takes precedence over `compression`; without both, zstd is used. If `topic` is None,
     a column names it. With `pull`, tasks upload to the leaders' stores only. `consumed`: the offsets committed together
-    with the rows. `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from
-    elsewhere.
+    with the rows. `checkpoint`: the address of the query's checkpoint; None for a batch, or if the query has no option
+    `checkpointLocation`.
     """
 
     cluster: str
@@ -149,7 +149,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> ReadOptions:
-    """The options of a batch read. `default_cluster` (SPARKLOG_CLUSTER) is used if there is no option `cluster`.
+    """Parse the options of a batch read. `default_cluster` (SPARKLOG_CLUSTER) is used if there is no option `cluster`.
 
     Raises `InvalidOption` with the option, the legal values and the value found, also for an unknown option.
     """
@@ -159,7 +159,10 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
 
 
 def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOptions:
-    """The options that batch and stream reads share. By default a stream begins at latest. Raises InvalidOption."""
+    """Return the options that batch and stream reads share. By default, streams start at latest, batches at earliest.
+
+    Raises InvalidOption.
+    """
     is_stream = given.side.is_stream
     metadata = _metadata(given)
     subscription = None if metadata is not None else _subscription(given)
@@ -188,7 +191,7 @@ def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOption
 
 
 def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """The options of a batch write, as in `parse_read_options`. An illegal topic name raises `InvalidTopic`."""
+    """Parse the options of a batch write. See `parse_read_options`; an illegal topic name raises `InvalidTopic`."""
     given = GivenOptions(raw, Side.BATCH_WRITE)
     return write_options(given, default_cluster, _consumed(given))
 
@@ -196,7 +199,7 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
 def write_options(
     given: GivenOptions, default_cluster: str | None, consumed: ConsumedOffsets | ConsumedByQuery | None
 ) -> WriteOptions:
-    """The options that batch and stream writes share. In a stream, options that only a batch has count as not given."""
+    """Return the options that batch and stream writes share. In a stream, a batch's own options have their defaults."""
     topic = given.optional_text("topic")
     if topic is not None:
         check_topic_name(topic)
@@ -266,10 +269,10 @@ def _subscription(given: GivenOptions) -> Subscription:
 def _bound(
     given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec, words: Sequence[str]
 ) -> tuple[str, OffsetSpec]:
-    """The option that gives one end of the range, and that end: the first of `names` that is given, else `default`.
+    """Return the start or end of a range, after the name of the option that gives it: the first given one of `names`.
 
-    `names`: the options for one timestamp, for timestamps by partition, and for offsets by partition. `words`: what the
-    last one may be instead, as errors offer it.
+    If none is given, return the last of `names`, and `default`. `names`: the options for one timestamp, for timestamps
+    by partition, and for offsets by partition. `words`: the words that errors offer for the last option.
     """
     chosen = next((name for name in names if name in given), None)
     if chosen is None:

@@ -43,10 +43,10 @@ def check_spark() -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("sparklog")` in a session that does not find it by itself; harmless if it does.
+    """Register `format("sparklog")` in a session. Harmless if the session finds the source by itself.
 
-    Spark finds the source by itself if the wheel is installed in the driver's Python (under Connect, the server's). If
-    the package comes by `--py-files` or `--archives`, call this first.
+    Spark finds it if the wheel is installed in the driver's Python (under Connect, in the server's). Call this first if
+    the package comes by `--py-files` or `--archives`.
     """
     check_spark()
     from sparklog.spark.source import SparklogDataSource
@@ -63,16 +63,16 @@ def register(spark: SparkSession) -> None:
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
-    """True if the session already finds the source: registering it again makes Spark warn that it was replaced.
+    """True if the session already finds the source; False under Connect, where this cannot be checked.
 
-    A Connect client cannot check this; there the warning appears in the server's log.
+    Registering a known source makes Spark warn that it was replaced, under Connect in the server's log.
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Let `format("sparklog")` read in Java from now on, in this session; see `sparklog.spark.jar`."""
+    """Let `format("sparklog")` read and write in Java in this session from now on; see `sparklog.spark.jar.add_jar`."""
     check_spark()
     from sparklog.spark.jar import add_jar as added
 
@@ -98,9 +98,9 @@ def exactly_once(
     The entry of the chain that commits the output also commits the offsets of the micro-batch for `group`.
 
     `options` are those of a batch write; `topic` is required unless the rows have a column `topic`. The DataFrame needs
-    the columns topic, partition and offset of the source, unchanged. `app_id`: by default the id of the query with the
-    group and the topic. Under Spark Connect it must be given, and must stay the same as long as the checkpoint. If two
-    functions with one `app_id` write a micro-batch of the same number, the second adds nothing. See
+    the source's columns topic, partition and offset, unchanged. `app_id` defaults to the id of the query with the group
+    and the topic. Under Spark Connect it must be given, and must not change while the checkpoint is in use. Give each
+    function its own `app_id`: a second write of a micro-batch under the same one is refused or adds nothing. See
     `sparklog.spark.write.foreach_batch`.
     """
     check_spark()
@@ -120,8 +120,8 @@ def verify(
     """Compare all stored objects of a cluster with its chain, on the executors of this session. Changes nothing.
 
     This is the verify job: it reads every byte now, not when the DataFrame is used. Returns one row per difference.
-    `cluster` defaults to SPARKLOG_CLUSTER. `topics`, `stores`: only these. `share` N: only one of N parts of the
-    objects, a different one each day.
+    `cluster` defaults to SPARKLOG_CLUSTER. `topics`, `stores`: if given, verify only these. `share` N: verify only one
+    of N parts of the objects, a different part each day.
     """
     check_spark()
     from sparklog.spark.maintain.verify_frame import differences

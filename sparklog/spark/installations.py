@@ -26,7 +26,7 @@ class Installation(msgspec.Struct, frozen=True):
     versions: dict[str, str]
 
     def differences(self, driver: Installation) -> list[str]:
-        """The differences from the driver's installation that can break a task, each as a text."""
+        """Return one text for each difference from the driver's installation that can break a task."""
         if self.python.rpartition(".")[0] != driver.python.rpartition(".")[0]:
             return [f"Python {self.python}, the driver has {driver.python}"]
         return [
@@ -42,8 +42,9 @@ def installation_here() -> Installation:
 
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
-    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError if Spark can't run
-    them.
+    """Return the distinct installations among those that `tasks` Spark tasks report.
+
+    Raises SparklogError if Spark can't run the tasks.
     """
     bodies = SparkTasks(session).run(_look, [b""] * tasks)
     seen = [msgspec.msgpack.decode(body, type=Installation) for body in bodies]

@@ -1,15 +1,15 @@
 """The installed Spark: the only file that handles differences between versions. See docs/spark_versions.md.
 
-    lacks                                    instead
-    DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, which also gets Arrow from 4.0
-    arrow_udf                     4.0        a pandas_udf
-    read.json, csv of a DataFrame 4.0, 4.1   the same methods, with its RDD
-    repartitionById               4.0        a shuffle by numbers whose hashes are the ids
-    SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` works without it
-    the partition of an empty plan 4.0, 4.1  None replaces it
+    missing                         in Spark  replaced by
+    DataSourceStreamArrowWriter     4.0       a class that is a batch writer for Arrow and a stream writer
+    arrow_udf                       4.0       a pandas_udf
+    read.json, csv of a DataFrame   4.0, 4.1  the same methods, with the DataFrame's RDD
+    repartitionById                 4.0       a shuffle by numbers whose hashes are the ids
+    SupportsTriggerAvailableNow     4.0, 4.1  an empty class: `StreamReader` works without it
+    the partition of an empty plan  4.0, 4.1  None
 
-It looks for features, not versions: some platforms have features earlier. Its import raises InvalidInput unless a Spark
-with data sources in Python is installed.
+This file tests for features, not versions, because some platforms have a feature earlier. Importing it raises
+InvalidInput unless a Spark with data sources in Python is installed.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ else:
         from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
         class StreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-            """A writer of streams. Spark 4.0 hands Arrow to every DataSourceArrowWriter, in streams too."""
+            """A stream writer for Arrow batches, which Spark 4.0 passes to any DataSourceArrowWriter."""
 
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     except ImportError:
 
         class SupportsTriggerAvailableNow:
-            """An empty class: before Spark 4.2 a reader does not learn its trigger."""
+            """An empty stand-in: Spark before 4.2 does not tell a reader about its trigger."""
 
 
 __all__ = [
@@ -93,7 +93,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def plan_of(partition: InputPartition | None) -> bytes | None:
-    """The plan that a reader put into a partition; None for an empty plan, for which Spark still starts a task."""
+    """Return the plan that a reader put into `partition`; None if Spark passes None, because nothing was planned."""
     plan: bytes | None = None if partition is None else partition.value
     return plan
 
@@ -101,7 +101,7 @@ def plan_of(partition: InputPartition | None) -> bytes | None:
 def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Callable[[Column], Column]:
     """Turn a function of Arrow arrays into a function of columns, whose result has the Spark type `result`.
 
-    Without arrow_udf it needs pandas, on the executors too.
+    If Spark has no arrow_udf, pandas is needed, on the executors as well.
     """
     if hasattr(sql, "arrow_udf"):
 
@@ -122,7 +122,7 @@ def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Cal
 
 
 def documents(texts: DataFrame) -> Any:
-    """The texts in the only column of `texts`, as `spark.read.json` and `csv` accept them instead of a path."""
+    """Return the only column of `texts` in the form that `spark.read.json` and `csv` accept instead of a path."""
     takes_rows = "DataFrame" in str(signature(DataFrameReader.json).parameters["path"].annotation)
     return texts if takes_rows else texts.rdd.map(lambda row: row[0])
 

@@ -14,7 +14,7 @@ _JAR: Final = Path(__file__).with_name("sparklog.jar")
 
 
 def jar_path() -> Path:
-    """The JAR. Raises InvalidInput if this installation has none."""
+    """Return the path of the JAR. Raises InvalidInput if this installation has no JAR."""
     if not _JAR.is_file():
         raise InvalidInput(
             f"wanted {_JAR}, found none: sparklog was installed from sources on a machine without javac (a JDK 17 or "
@@ -24,7 +24,7 @@ def jar_path() -> Path:
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Let `format("sparklog")` read and write in Java from now on, in this session. Harmless if it does already.
+    """Let `format("sparklog")` read and write in Java from now on, in this session. Calling it twice is harmless.
 
     The same as starting Spark with `--jars $(sparklog jar)`. Raises InvalidInput if this installation has no JAR.
     """
@@ -36,7 +36,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def check_reader(reader: str | None) -> None:
-    """Raise InvalidOption if a read that came to Python asks for Java (`reader=columns`)."""
+    """Raise InvalidOption if Spark uses the Python source for a read that requires Java (`reader=columns`)."""
     if reader is not None and reader.strip().lower() == "columns":
         raise InvalidOption(
             "reader: wanted columns, found that Java can't read this: either sparklog's JAR is not in this session "

@@ -22,12 +22,12 @@ _JSON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """The session that spark-submit configured, or a local one. Executors run this process's Python unless one is set.
+    """Return the session that spark-submit configured, or a local one, with `settings` added.
 
-    Spark logs nothing unless spark.log.level is set: the job itself reports a failure in one line. Sinks and sources
-    log in Python, so their warnings still appear. The process's own logging is not changed, except that the two loggers
-    that print Spark's errors as JSON are silenced, unless the process has them already. Raises InvalidInput as
-    `check_spark` does.
+    Executors run this process's Python unless PYSPARK_PYTHON names another. Unless spark.log.level is set, Spark logs
+    nothing, because the job itself reports a failure in one line. In that case the two loggers that print Spark's
+    errors as JSON are silenced, unless this process had them before. Sinks and sources log in Python, so their warnings
+    still appear. Raises InvalidInput as `check_spark` does.
     """
     check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -52,8 +52,9 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
 
 
 def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
-    """Start Spark by `session` in a driver that YARN runs (cluster mode): else YARN reports a job without work as
-    failed.
+    """Start Spark by calling `session` if YARN runs this driver (cluster mode).
+
+    YARN reports a driver that never starts Spark as failed, even if the job had no work.
     """
     if "SPARK_YARN_STAGING_DIR" in os.environ:
         session()
@@ -73,7 +74,7 @@ def _silence_new_json_loggers() -> None:
 
 @contextmanager
 def _without_interrupted_calls() -> Iterator[None]:
-    """Silence Py4J's messages about Ctrl-C while Spark starts: meanwhile Spark has its own handler of SIGINT."""
+    """Silence what Py4J logs if Ctrl-C interrupts the start of Spark, before `_interrupted` handles the signal."""
     logging.root.addFilter(_is_no_interrupted_call)
     try:
         yield
@@ -82,9 +83,9 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """The exception of Ctrl-C. As long as this exception exists, Py4J logs nothing.
+    """Raised by Ctrl-C. As long as this exception exists, Py4J logs nothing.
 
-    Ctrl-C has interrupted one of Py4J's calls and broken the connections of others, and Py4J would log each.
+    Ctrl-C interrupts one of Py4J's calls and breaks the connections of others, and Py4J would log each of them.
     """
 
     def __init__(self) -> None:
@@ -103,5 +104,5 @@ def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for records that Py4J logs through the root logger: tracebacks of calls."""
+    """False for a record that Py4J logs through the root logger: the traceback of a call."""
     return record.module != "java_gateway"

@@ -45,8 +45,9 @@ def records_schema(columns: Iterable[str]) -> StructType:
 
 
 def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
-    """The names of the columns of `schema`, the user's. Raises InvalidInput unless `whole` has each, with the same
-    type.
+    """Return the names of the columns of `schema`, which the user gave.
+
+    Raises InvalidInput unless each is nullable, and also a column of `whole`, with the same type.
     """
     known = {field.name: field.dataType for field in whole}
     for field in schema:

@@ -47,7 +47,7 @@ class SparklogDataSource(DataSource):
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of `schema`: the source's own schema, or the user's, which prunes it."""
+        """Return a reader of the columns in `schema`: the source's own schema, or a part of it that the user gave."""
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.jar import check_reader
         from sparklog.spark.table_options import read_options_of_table
@@ -66,7 +66,7 @@ class SparklogDataSource(DataSource):
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A reader of the micro-batches of a stream; `schema` as in `reader`. Raises InvalidOption."""
+        """Return a reader of a stream's micro-batches. `schema` is as in `reader`. Raises InvalidOption."""
         from sparklog.options.streams import parse_stream_read_options
         from sparklog.spark.read.stream_reader import StreamReader
         from sparklog.spark.table_options import read_options_of_table
@@ -77,7 +77,10 @@ class SparklogDataSource(DataSource):
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column or a wrong option."""
+        """Return a writer of rows of `schema`.
+
+        Raises InvalidInput if `overwrite` is true, or if a column or an option is wrong.
+        """
         from sparklog.core.errors import InvalidInput
         from sparklog.options.typed import parse_write_options
         from sparklog.spark.table_options import check_written_options
@@ -90,9 +93,9 @@ class SparklogDataSource(DataSource):
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A writer of one micro-batch. The output modes append and complete append the rows alike.
+        """Return a writer of one micro-batch. It appends the rows, even in the output mode complete (`overwrite`).
 
-        Spark refuses the third mode, update, for every source in Python. Raises as `writer` does.
+        Spark refuses the mode update for every source in Python. Raises InvalidInput for a wrong column or option.
         """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.table_options import check_written_options
@@ -103,7 +106,7 @@ class SparklogDataSource(DataSource):
 
 
 def _of_spark(schema: StructType | pa.Schema) -> StructType:
-    """The schema as Spark gives it. Sail, a server of Spark Connect without a JVM, gives Arrow's."""
+    """Return the schema as Spark's type. Sail, a server of Spark Connect without a JVM, passes Arrow's type."""
     if isinstance(schema, StructType):
         return schema
     from pyspark.sql.pandas.types import from_arrow_schema

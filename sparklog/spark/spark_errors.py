@@ -47,11 +47,11 @@ _WHAT_TO_DO: Final = (  # advice by pattern: the first pattern that matches the 
 
 
 def explained(error: Exception, what: str) -> SparklogError:
-    """The error to show for an exception that Spark raised while it worked on `what`.
+    """Return the error to show for an exception that Spark raised while it worked on `what`.
 
     An error that sparklog raised in a task or planner is returned unchanged, with its code. A file that cannot be read
-    to its end or a mistake in the input becomes InvalidInput or NotFound, with Spark's condition. Any other exception
-    becomes SparklogError with Spark's first line.
+    to its end or a mistake in the input becomes InvalidInput or NotFound, whose message has Spark's error condition.
+    Any other exception becomes a SparklogError with the first line of Spark's message.
     """
     if isinstance(error, SparklogError):
         return error
@@ -80,7 +80,7 @@ def explained(error: Exception, what: str) -> SparklogError:
 
 
 def shown_path(url: str) -> str:
-    """The path of a file without its scheme; Spark gives a URL."""
+    """Return a URL from Spark as users write it: unquoted, and a file: URL as a path without its scheme."""
     path = unquote(url)
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
@@ -96,7 +96,10 @@ def _damaged(file: str, text: str) -> str:
 
 
 def brief(error: Exception) -> str:
-    """Spark's own message in one line, without stack traces: the first error condition that does not wrap another."""
+    """Return Spark's own message in one line, without stack traces.
+
+    If the message has error conditions, this is the first one that does not merely wrap another.
+    """
     text = str(error)
     reasons = [match for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS]
     line = f"{reasons[0][1]}: {reasons[0][2]}" if reasons else next(iter(_lines(text)), repr(error))
@@ -104,7 +107,7 @@ def brief(error: Exception) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a message, without Py4J's first line, which only numbers the call."""
+    """Return the lines of a message without Py4J's first line, which only says which call failed."""
     lines = text.strip().splitlines()
     return [line.lstrip(": ") for line in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
 

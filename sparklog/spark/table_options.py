@@ -77,11 +77,11 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
 
 
 def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """The options with which to read rows of `schema`: those given override those of its table.
+    """Return the options for reading rows of `schema`: `given`, and the table's options that `given` does not override.
 
-    If `given` has the address of a cluster, the table's options are ignored, even if the schema happens to come from a
-    table. Raises InvalidOption if Spark gave no options and the schema carries none, or if the table's columns
-    were altered and no option chooses what to read.
+    The schema carries the table's options. They are ignored if `given` has the address of a cluster. Raises
+    InvalidOption if there are no options at all, or if the table's columns were altered and no option chooses what to
+    read.
     """
     if any(name in given for name in _ADDRESS):
         return dict(given)
@@ -118,7 +118,7 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
 
 
 def _check_unaltered(schema: StructType) -> None:
-    """Raise InvalidOption if these are the columns of a table with some added, dropped or moved.
+    """Raise InvalidOption if `schema` is that of a table whose columns were altered: added, dropped or moved.
 
     Spark alters columns in its catalog without asking the data source, so only a read can detect it.
     """
@@ -133,7 +133,7 @@ def _check_unaltered(schema: StructType) -> None:
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:
-    """The options of a table, or None if `schema` does not have exactly its columns in their order."""
+    """Return the table's options that `schema` carries; None if it has none, or other columns than the table."""
     text = schema.fields[-1].metadata.get(_METADATA_KEY) if schema.fields else None
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Repeated requests to object storage: harmless requests, and conditional writes whose answer may be lost."""
+"""Sends a request to object storage again after a failure: a request that is safe to repeat, or a conditional write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RequestFailed(Exception):
 
     @property
     def upload_gone(self) -> bool:
-        """True if the upload that a write would complete is not there."""
+        """True if the store no longer has the upload to which the request belongs."""
         return False
 
     @property
@@ -46,12 +46,16 @@ class RequestFailed(Exception):
 
     @property
     def in_doubt(self) -> bool:
-        """True if a write may have been done. Only a final refusal, or no connection at all, rules that out."""
+        """True if the failed write may have been carried out: it was sent, and the store did not refuse it for good."""
         raise NotImplementedError
 
 
 def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
-    """The answer to a request that is safe to repeat. Raises the RequestFailed of the last try."""
+    """Send a request that is safe to repeat until it succeeds, and return its answer.
+
+    Stops at the deadline, after HARMLESS_TRIES, or after a failure that a repeat can't cure. Then raises the last
+    RequestFailed.
+    """
     last: RequestFailed | None = None
     for number in tries(deadline):
         try:
@@ -66,11 +70,11 @@ def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalWrite:
-    """A write of one object that must not overwrite.
+    """A write that puts one object only if its key is free.
 
-    `send` sends the write once. `write_id_there` reads the id of the write that made the object under `key`. `error`
-    builds the caller's error after a definite failure, from the failure and the text of the request. `always_looks`:
-    compare the ids whenever the key is taken. Otherwise they are compared only if an earlier attempt got no answer.
+    `send` sends the write once. `write_id_there` reads the write id of the object under `key`. `error` builds the error
+    to raise after a definite failure, from the failure and the request in words. `endpoint` names the server in errors.
+    `always_looks`: compare the write ids whenever the key is taken, not only if an earlier attempt got no answer.
     """
 
     key: str
@@ -118,10 +122,10 @@ class ConditionalWrite:
         raise self.error(last, wanted) from last
 
     def _is_own(self, deadline: Deadline, *, taken: bool) -> bool:
-        """True if the object under the key comes from this write; False if not, or if that can't be determined.
+        """True if the object under the key comes from this write. False if not, or if its write id can't be read.
 
-        `taken`: the write found the key taken. Otherwise it found its upload gone, and an absent object can't arrive
-        any more: then StoreUnavailable is raised.
+        `taken` is True if the write found the key taken, and False if it found its upload gone. In the second case the
+        object can no longer appear, so StoreUnavailable is raised if the key is absent.
         """
         try:
             return repeated(lambda: self.write_id_there(deadline), deadline) == self.write_id

@@ -6,8 +6,8 @@
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
 
-On the command line, `--config` names the file; everywhere, the variable SPARKLOG_CONFIG can name it. Each process that
-opens a store reads the file itself, so its secrets never travel: executors read their own copy.
+`--config` names the file on the command line; the variable SPARKLOG_CONFIG names it for any process. Each process that
+opens a store reads the file itself. So secrets are never sent to executors: they read their own copy of the file.
 """
 
 from __future__ import annotations

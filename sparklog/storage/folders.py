@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 
 def first_after(names_in: Callable[[str], list[str]], folder: str, key: str) -> str | None:
-    """The smallest key > `key` below `folder` ('' or ending with '/'), or None.
+    """Return the smallest key > `key` below `folder` ('' or ending with '/'), or None.
 
-    `names_in` lists a folder. Names of directories must end with '/' and must be sorted with that '/': this gives the
-    order of whole keys, including those in subfolders (`a-b` < `a/b`, although `a` < `a-b`). Only folders on the way
-    to the answer, and empty ones, are listed.
+    `names_in` lists a folder. It must end the names of directories with '/', and sort them with that '/'. This gives
+    the order of whole keys, including those in subfolders (`a-b` < `a/b`, although `a` < `a-b`). The only folders
+    listed are those on the way to the returned key, and empty ones.
     """
     keys = [folder + name for name in names_in(folder)]
     first = bisect_right(keys, key)

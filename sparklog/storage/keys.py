@@ -5,8 +5,8 @@
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            a mark that this block of entries is being deleted, or is gone
-    meta/restores/<number>                       the start of a restored chain, or a mark that it was given up
-    INCARNATION                                  the store's identity, a uuid; another one after a wipe
+    meta/restores/<number>                       the beginning of a restored chain, or a mark that gives this restore up
+    INCARNATION                                  the store's identity, a uuid; it changes when the store is wiped
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of the objects under meta/, with the same names
     copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n
@@ -185,15 +185,16 @@ def chunk_key(sha256: str) -> str:
 
 
 def command_key(n0: int, command_id: str, body: int = 0) -> str:
-    """Key of the object that holds the slices of a large command.
+    """Return the key of the object that holds the slices of a large command.
 
-    A command that is submitted again after its objects were copied to other stores has another `body`: 1, 2, …
+    `body` is 0 at first. A command that is submitted again after its data was copied to other stores gets the next
+    number.
     """
     return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 
 
 def parse_command_key(key: str) -> tuple[EntryNumber, CommandId, int] | None:
-    """(n0, command id, body) of the object under `key`, or None if it doesn't belong to a large command."""
+    """Return (n0, command id, body) from the key of a large command's object; None for any other key."""
     match = _COMMAND.fullmatch(key)
     return None if match is None else (EntryNumber(int(match[1])), CommandId(match[2]), int(match[3] or 0))
 
@@ -204,22 +205,25 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key under which restore `number` of a cluster puts the beginning of its chain.
+    """Return the key under which restore `number` of a cluster puts the beginning of its chain.
 
-    If another restore puts its mark there first, restore `number` is given up.
+    Another restore can give this restore up by putting a mark there first.
     """
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
 def mirror_prefix(chain_id: str) -> str:
-    """The prefix of the keys of a chain's mirror: it takes the place of `meta/`."""
+    """Return the prefix that the keys of a chain's mirror have in place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
 
 
 def mirror_key(chain_id: str, key: str) -> str:
-    """Key in the mirror of the object under `key`. A prefix of the chain's own keys gives the prefix in the mirror."""
+    """Return the key in the mirror for the object under `key`, which begins with `meta/`.
+
+    `key` may also be a prefix of such keys; the result is then a prefix.
+    """
     if not key.startswith(META):
         raise InvalidInput(f"a mirror has objects under {META}, not of {key!r}")
     return mirror_prefix(chain_id) + key.removeprefix(META)
@@ -231,9 +235,9 @@ def original_key(chain_id: str, key: str) -> str:
 
 
 def checkpoints_prefix(chain_id: str) -> str:
-    """The prefix of the checkpoints of a chain on a store.
+    """Return the prefix of the keys of a chain's checkpoints on a store.
 
-    No chain has the id `checkpoints`, so this is not the prefix of any chain's copies.
+    It differs from the prefix of every mirror, because no chain has the id `checkpoints`.
     """
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
@@ -249,31 +253,31 @@ def checkpoint_key(chain_id: str, name: str, n: int) -> str:
 
 
 def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
-    """(chain id, name, entry number) of a checkpoint's key, or None if it isn't one."""
+    """Return (chain id, name, entry number) from a checkpoint's key; None for any other key."""
     match = _CHECKPOINT.fullmatch(key)
     return None if match is None else (match[1], match[2], EntryNumber(int(match[3])))
 
 
 def peer_key(store: str, n: int) -> str:
-    """Key of the description of store `store` as of entry `n`. A later description has a greater key."""
+    """Return the key of the description of a peer: `store`, as of entry `n`. Later descriptions sort last."""
     if not is_key_part(store):
         raise InvalidInput(f"a store id is one part of a key, not {store!r}")
     return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
 
 
 def parse_peer_key(key: str) -> tuple[str, EntryNumber] | None:
-    """(store, entry number) of the key of a peer, or None if it isn't one."""
+    """Return (store, entry number) from the key of a peer; None for any other key."""
     match = _PEER.fullmatch(key)
     return None if match is None else (match[1], EntryNumber(int(match[2])))
 
 
 def owner_key(number: int) -> str:
-    """Key of the record of the chain that owns a store since the `number`-th restore of the cluster, from 1 on."""
+    """Return the key of the OWNER mark that restore `number` puts on a store. The first restore is number 1."""
     return f"{OWNERS}{_digits(number, 'a number of a restore')}"
 
 
 def parse_owner_key(key: str) -> int | None:
-    """The number of the restore in the key of an owner, or None if `key` isn't one."""
+    """Return the number of the restore from the key of an OWNER mark; None for any other key."""
     match = _OWNER.fullmatch(key)
     return None if match is None else int(match[1])
 
@@ -282,7 +286,7 @@ def parse_owner_key(key: str) -> int | None:
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Key of a data object, whether or not an entry names it yet. `topic_name` is used for sealed segments only."""
+    """Return the key of a data object, committed or not. `topic_name` is used for sealed segments only."""
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")

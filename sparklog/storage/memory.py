@@ -65,7 +65,10 @@ class MemoryStore:
         return MemoryUpload(self.url, self._contents, check_key(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another memory store under `key` if that is free. See ObjectStore."""
+        """Put an object of another memory store under `key` if that is free. See ObjectStore.
+
+        Return False if `source` is another kind of store.
+        """
         if not isinstance(source, MemoryStore):
             return False
         self.put_if_absent(key, source.get(source_key))
@@ -76,7 +79,7 @@ class MemoryStore:
         return memoryview(self._body(key))
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`. Need not check that the same place has `others`, as nothing is mounted over a store in memory.
+        """As `get`, without a check of `others`: nothing is mounted over a store in memory.
 
         See ObjectStore.
         """

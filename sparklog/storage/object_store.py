@@ -56,20 +56,21 @@ class Upload(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of immutable objects under relative keys. Instances are cheap and thread-safe; one per process.
+    """A store of immutable objects under relative keys. Instances are cheap and thread-safe.
 
-    `read_ahead` is the number of ranged reads worth starting ahead of the one needed now: 0 on a disk.
+    Each process makes its own instances. `read_ahead` is the number of ranged reads worth starting ahead of the one
+    needed now: 0 on a disk.
     """
 
     url: str
     read_ahead: int
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably (F-01), if `key` is free.
+        """Write a whole object if `key` is free. It is then durable: it survives the loss of power (F-01).
 
-        Raises KeyExists (an object is already there: read it back, it may be the caller's own), OutcomeUnknown (the
-        object may or may not be there now), or StoreUnavailable, StoreReadOnly, StoreFull (the caller's object is
-        certainly not there).
+        Raises KeyExists if an object is already there: read it back, because it may be the caller's own. Raises
+        OutcomeUnknown if the caller's object may or may not be there now. Raises StoreUnavailable, StoreReadOnly or
+        StoreFull if the caller's object is certainly not there.
         """
         ...
 
@@ -78,10 +79,10 @@ class ObjectStore(Protocol):
         ...
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Copy an object of `source` to `key` if that is free, without its bytes passing through this process.
+        """Copy an object of `source` to `key` if that is free. Its bytes don't pass through this process.
 
-        False if these two stores can't do it: nothing was done, so read and write instead (S-08). Raises KeyNotFound
-        if the source object is absent, and the errors of `put_if_absent`.
+        Return False if these two stores can't do that. Then nothing was done, and the caller must read and write
+        instead. Raises KeyNotFound if the source object is absent, and the errors of `put_if_absent`.
         """
         ...
 
@@ -90,11 +91,11 @@ class ObjectStore(Protocol):
         ...
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, but only from the place that has the keys `others`, which this process has put or seen there.
+        """As `get`, but only from the place that has the keys `others`. This process has put or seen them there.
 
-        Raises StoreUnavailable if `others` are not there, even if `key` is absent too: KeyNotFound is only raised about
-        the right place. A directory becomes another place when a disk is mounted on it or unmounted. Stores whose
-        address always leads to the same place read `key` only.
+        A directory becomes another place when a disk is mounted on it or unmounted. If `others` are absent, this is the
+        wrong place, so StoreUnavailable is raised, even if `key` is absent too. A store whose address always leads to
+        the same place does not look for `others`.
         """
         ...
 
@@ -138,7 +139,7 @@ class ObjectStore(Protocol):
 
 
 def exists(store: ObjectStore, key: str) -> bool:
-    """True if the store has an object under this key. Raises as `ObjectStore.size`."""
+    """True if the store has an object under this key. Raises the errors of `ObjectStore.size`, except KeyNotFound."""
     try:
         store.size(key)
     except KeyNotFound:
@@ -147,9 +148,10 @@ def exists(store: ObjectStore, key: str) -> bool:
 
 
 def body_if_there(store: ObjectStore, key: str) -> bytes | None:
-    """The bytes of an object, copied into memory; None if it is missing. Raises the other errors of `ObjectStore.get`.
+    """Return the bytes of an object, copied into memory; None if it is missing.
 
-    Copied, because a local store maps files: thousands of open maps would need as many file descriptors.
+    They are copied because a local store maps files: thousands of open maps would need as many file descriptors. Raises
+    the errors of `ObjectStore.get`, except KeyNotFound.
     """
     try:
         return bytes(store.get(key))

@@ -94,7 +94,7 @@ def has_timeout(url: str) -> bool:
 
 
 def is_relative(store_url: str) -> bool:
-    """True if a store's address is relative to its cluster's."""
+    """True if a store's address is relative to the address of its cluster, such as 'zone-a'."""
     return not (
         store_url.startswith(("/", "~"))
         or _SCHEME.match(store_url)
@@ -114,15 +114,16 @@ def is_same_place(url: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def is_elsewhere(cluster_url: str, store_url: str) -> bool:
-    """True if a registered store is not at the cluster's own root."""
+    """True if the store registered with the address `store_url` is not at the cluster's own root."""
     return join_url(cluster_url, store_url) != absolute_url(cluster_url)
 
 
 def join_url(cluster_url: str, store_url: str) -> str:
-    """The absolute address of a store that may be registered relative to the cluster; '.' is the cluster's own root.
+    """Return the absolute address of a store. `store_url` may be relative to the cluster's address.
 
-    A `store_url` that has a scheme, is absolute or begins with ~ is used unchanged; 'zone-a' and '../zone-b' are
-    resolved against `cluster_url` as a directory. Raises InvalidInput, also if '..' leads out of its host or bucket.
+    '.' is the cluster's own root; 'zone-a' and '../zone-b' are resolved against `cluster_url` as a directory. A
+    `store_url` that has a scheme, is absolute or begins with ~ does not depend on `cluster_url`. Raises InvalidInput
+    for an illegal address, or if '..' leads out of the cluster's host or bucket.
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")

@@ -38,9 +38,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """One kind of race, with `fewest` to `most` rounds. After `fewest`, no round begins later than `until_ms`.
+    """One kind of race, run in `fewest` to `most` rounds. After `fewest` rounds, none begins later than `until_ms`.
 
-    `until_ms` counts from the begin of the probe. `place` follows the probe's id in the keys of the race.
+    `until_ms` counts from the start of the probe. `place` follows the probe's id in the keys of the race. `streamed`:
+    the writers use `upload` instead of `put_if_absent`.
     """
 
     check: str
@@ -76,10 +77,10 @@ THOROUGH: Final = (
 
 
 def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[Checked]:
-    """Run every check, in order, under keys of this probe alone. `probe_id` is a new id of 32 hex digits.
+    """Run every check, in order, and return the results. All keys begin with `probe/<probe_id>`.
 
-    An error that says nothing about the store's promises (unreachable, read-only) is raised unchanged. `thorough` runs
-    more races, some with bodies so large that adapters write them in parts.
+    `probe_id` is a new id of 32 hex digits. `thorough` runs more races, some with larger bodies. An error that says
+    nothing about the store's promises (unreachable, read-only) is raised unchanged.
     """
     place = f"{PROBES}{probe_id}"
     races = THOROUGH if thorough else AT_INIT_WITH_THE_BODY if _decides_with_the_body(store) else AT_INIT
@@ -97,8 +98,9 @@ def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[
 
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
-    """True for stores whose server picks the winner while it receives bodies. In other stores, a link or rename
-    decides.
+    """True if the store's server picks the winner of a race while it receives the bodies.
+
+    In other stores, a link or rename decides.
     """
     return store.url.startswith(("s3://", "gs://", "abfs://"))
 
@@ -126,9 +128,10 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 
 
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
-    """Run races of put-if-absent. Return the fault of the first race without exactly one winner whose body is stored.
+    """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if there is none.
 
-    Returns "" if no race had a fault. `until`: when `races.until_ms` have passed.
+    A round is faulty unless exactly one writer wins and the stored body is the winner's. `until` is the deadline for
+    beginning a round after `races.fewest`.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):

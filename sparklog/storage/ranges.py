@@ -21,7 +21,10 @@ def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def new_memory(size_bytes: int) -> memoryview:
-    """Memory to read into. Arrow's pool reuses pages, because zeroing new ones costs as much as the read."""
+    """Return memory to read into. Large memory comes from Arrow's pool, which reuses pages.
+
+    Zeroing new pages would cost as much as the read.
+    """
     if size_bytes <= _SMALL_BYTES:
         return memoryview(bytearray(size_bytes))
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Settings that stores on servers have in common, and the prefix in the address of a bucket."""
+"""Settings that all stores on servers have, and the parser of the prefix in a bucket's address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_names(kind: str, given: Mapping[str, str], names: Sequence[str]) -> No
 
 
 def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
-    """Parse the settings in `given` that are named by `keys`. Raises InvalidInput for an illegal value."""
+    """Parse those settings in `given` that `keys` name; return the values by name. Raises InvalidInput."""
     values = {}
     for key in keys:
         if key.name in given:
@@ -33,9 +33,9 @@ def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
 
 
 def read_prefix(path: str | None, url: str, address: str) -> str:
-    """The prefix at the end of `url`: empty, or a legal key and '/'. `address`: the form of such an address.
+    """Return the prefix in a store's address `url`: '' or a legal key and '/'. `path` is the end of `url`.
 
-    Raises InvalidInput.
+    `address` is the general form of such addresses, for the error. Raises InvalidInput.
     """
     path = (path or "").rstrip("/")
     if not path:

@@ -24,7 +24,7 @@ MISDIRECTED = 421  # RFC 9110: this server can't answer this request
 
 
 class ErrorReply(msgspec.Struct, frozen=True):
-    """An error: Kafka's code if there is one, the text, and whether the command changed the log."""
+    """An error: its code (Kafka's, if Kafka has one), its text, and whether the command changed the log."""
 
     code: str
     message: str
@@ -38,7 +38,7 @@ def error_reply(error: SparklogError) -> ErrorReply:
 
 
 def raised(reply: ErrorReply) -> SparklogError:
-    """The error as it was raised. An error that this version doesn't know keeps its code in its text."""
+    """Return the error as it was raised. If this version doesn't know its code, the code is put into the text."""
     kind = _classes().get(reply.code)
     if kind is not None:
         return kind(reply.message, landed=reply.landed)
@@ -70,7 +70,7 @@ def http_status(error: SparklogError) -> int:
 
 @lru_cache
 def _classes() -> dict[str, type[SparklogError]]:
-    """The class of each code; if several classes share it, the class that the others derive from."""
+    """Return the error class of each code. If several classes share a code, it is their common base class."""
     classes: dict[str, type[SparklogError]] = {}
     for kind in _derived(SparklogError):
         classes.setdefault(kind.code, kind)

@@ -3,8 +3,8 @@
 GET  /v1/groups           -> GroupsReply
 GET  /v1/groups/{name}    -> GroupReply
 
-Any coordinator answers them, like those of topic_messages.py. A reply has only what the caller may see: the partitions
-of topics that it may describe, and the groups that have committed in such a topic or read it.
+Any coordinator answers these requests, whether it leads or stands by. A reply has only what the caller may see: the
+partitions of topics that it may describe, and the groups that have committed in such a topic or read it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MOST_GROUPS = 1_000
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """A group. `members` and `partitions` are numbers; a partition counts if the group has committed an offset in it.
+    """A group. `members` and `partitions` are counts; a partition counts if the group has committed an offset in it.
 
-    `lag` is the sum of the lags of its partitions, in offsets, `max_lag` the largest of them. `unread_since_ms`: when
-    the oldest unread record was appended (its age is `sparklog_group_lag_seconds` in docs/metrics.md); null if all
-    records are read.
+    `lag` is the sum of the lags of these partitions, in offsets; `max_lag` is the largest of them. `unread_since_ms` is
+    the time at which the oldest unread record was appended, or null if all records are read. Its age is the metric
+    `sparklog_group_lag_seconds` (docs/metrics.md).
     """
 
     group: str
@@ -38,7 +38,7 @@ class GroupSummary(msgspec.Struct, frozen=True):
 
 
 class GroupsReply(msgspec.Struct, frozen=True):
-    """Groups by name. `more`: there are more groups, after the last name."""
+    """Groups, sorted by name. `more` is true if further groups follow the last one."""
 
     chain_id: str
     position: EntryNumber
@@ -74,7 +74,10 @@ class GroupPartitionReply(msgspec.Struct, frozen=True):
 
 
 class GroupReply(msgspec.Struct, frozen=True):
-    """A group. `partitions`: some of its `partitions_total`. `more`: there are more partitions, after the last one."""
+    """A group with some of its partitions. `partitions_total` is the number of all that the caller may see.
+
+    `more` is true if further partitions follow the last one.
+    """
 
     chain_id: str
     position: EntryNumber

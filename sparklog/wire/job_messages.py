@@ -14,9 +14,10 @@ JOBS = "/v1/jobs"
 
 
 class JobFigures(msgspec.Struct, frozen=True):
-    """The work of one run.
+    """The work of one run of a job.
 
-    `objects` are segments for roll and retention; `deleted` are objects whose delay had passed.
+    `objects` counts segments for roll and retention. `deleted` counts objects that were dropped from the log earlier,
+    and whose bytes were deleted now because the delay had passed.
     """
 
     objects: int
@@ -27,9 +28,9 @@ class JobFigures(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """The last run of a job that ended, whichever process began it. `failed`: the number of its parts that failed.
+    """The last run of a job that has ended, whichever process began it. `failed` counts its failed parts.
 
-    `figures` is None if the run's report is of a kind that this version does not know.
+    `figures` is null if the run's report is of a kind that this version does not know.
     """
 
     started_ms: int
@@ -41,9 +42,10 @@ class LastRun(msgspec.Struct, frozen=True):
 class JobStanding(msgspec.Struct, frozen=True):
     """State of a job. All times are milliseconds since the epoch.
 
-    `interval_ms` is None if the coordinator does not schedule the job; then only `last` is known. `next_due_ms` is None
-    while the job runs. `error` is about the last run that this coordinator began: why parts of it failed, or why it
-    broke off. `broken_runs` is the number of runs in a row that broke off. `last` is None if no run has ended yet.
+    `last` is null if no run has ended yet. If the coordinator does not schedule the job, only `job` and `last` are
+    known. `next_due_ms` is null while the job runs, `running_since_ms` while it does not. `error` says why parts of the
+    last run that this coordinator began have failed, or why that run broke off. `broken_runs` is the number of runs in
+    a row that broke off.
     """
 
     job: str

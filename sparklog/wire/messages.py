@@ -1,9 +1,9 @@
 """The requests to a coordinator, and its replies.
 
-POST /v1/submit            SubmitRequest -> SubmitReply, or ErrorReply with an HTTP status of 400 and more if all failed
+POST /v1/submit            SubmitRequest -> SubmitReply, or ErrorReply (status 400 or more) if the whole request fails
 POST /v1/heartbeat         Heartbeat -> ClusterReply
 POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
-POST /v1/wait              WaitRequest -> WaitReply, once it is done, or after its time
+POST /v1/wait              WaitRequest -> WaitReply, when the wait is over
 GET  /v1/cluster           -> ClusterReply
 GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; 503 if no coordinator leads yet
 """
@@ -43,7 +43,8 @@ class SubmittedCommand(msgspec.Struct, frozen=True):
 class SubmitRequest(msgspec.Struct, frozen=True):
     """Commands to commit, each on its own: one may be refused and the others applied. At most MAX_COMMANDS.
 
-    `seen` is the greatest chain position that the sender has seen: the answer is no older.
+    `seen` is the greatest chain position that the sender has seen. The coordinator reads the chain up to it, or
+    further.
     """
 
     chain_id: str
@@ -82,9 +83,9 @@ class MemberHeartbeat(msgspec.Struct, frozen=True):
 
 
 class WaitRequest(msgspec.Struct, frozen=True):
-    """Asks for an answer once the chain has what is `wanted`, after `max_wait_ms` at the latest (`fetch.max.wait.ms`).
+    """Asks for a reply once the chain has what is `wanted`, or after `max_wait_ms` (Kafka's `fetch.max.wait.ms`).
 
-    `seen` is the greatest chain position that the sender has seen. A coordinator may answer before the chain has it.
+    `seen` is the greatest chain position that the sender has seen. A coordinator may reply earlier, without `done`.
     """
 
     chain_id: str
@@ -96,7 +97,7 @@ class WaitRequest(msgspec.Struct, frozen=True):
 class WaitReply(msgspec.Struct, frozen=True):
     """The end of a wait. `position` is the newest entry that the coordinator has read.
 
-    `done`: there is no reason to wait any longer; read the chain to learn why.
+    `done` is true if there is no reason to wait any longer. Read the chain to learn why.
     """
 
     position: EntryNumber
@@ -104,7 +105,10 @@ class WaitReply(msgspec.Struct, frozen=True):
 
 
 class ClusterReply(msgspec.Struct, frozen=True):
-    """The cluster's id, the address of its metadata, and its coordinator as far as the answering process knows."""
+    """The cluster's id, the address of its metadata, and its coordinator, as far as the answering process knows.
+
+    `position` is the newest entry that this process has read.
+    """
 
     chain_id: str
     metadata: str

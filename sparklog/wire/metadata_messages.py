@@ -1,10 +1,10 @@
 """The metadata as any coordinator serves it, whether it leads or stands by, and the headers of all reads.
 
-GET /v1/meta/…                          the object under this key of the metadata store; the keys begin with meta/, too
+GET /v1/meta/…                          the object of the metadata store under the key meta/…
 GET /v1/meta?prefix=P&after=K&limit=N   -> MetadataKeys: the first N keys after K that begin with P
 
-A request may have headers with the cluster that it is for, and the chain position that its sender has read to. A reply
-has the same headers for the coordinator.
+A request may say in its headers which chain it is for, and up to which position the sender has read it. The headers of
+a reply name the coordinator's chain, and the position up to which the coordinator has read it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MetadataKey(msgspec.Struct, frozen=True):
 
 
 class MetadataKeys(msgspec.Struct, frozen=True):
-    """Keys in ascending order. `more`: there are more keys with this prefix, after the last one."""
+    """Keys in ascending order. `more` is true if further keys with this prefix follow the last one."""
 
     chain_id: str
     position: EntryNumber

@@ -5,8 +5,8 @@ GET  /v1/topics/{name}    -> TopicReply
 POST /v1/plan             PlanRequest -> PlanReply
 POST /v1/offsets          OffsetsRequest -> OffsetsReply
 
-Any coordinator answers them. A reply names the chain position that it describes; `metadata_messages.py` has the headers
-of a request. Replies are bounded: ask for the rest in the next request.
+Any coordinator answers these requests. A reply names the chain position that it describes. The headers of a request are
+in `metadata_messages.py`. The size of a reply is limited: ask for the rest with another request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TopicSummary(msgspec.Struct, frozen=True):
 
 
 class TopicsReply(msgspec.Struct, frozen=True):
-    """Topics by name. `more`: there are more topics, after the last name."""
+    """Topics, sorted by name. `more` is true if further topics follow the last one."""
 
     chain_id: str
     position: EntryNumber
@@ -79,7 +79,10 @@ class ConfigReply(msgspec.Struct, frozen=True):
 
 
 class TopicReply(msgspec.Struct, frozen=True):
-    """A topic. `partitions`: some of its `partitions_total`. `more`: there are more partitions, after the last one."""
+    """A topic with some of its partitions. `partitions_total` is the number of all.
+
+    `more` is true if further partitions follow the last one.
+    """
 
     chain_id: str
     position: EntryNumber
@@ -93,7 +96,7 @@ class TopicReply(msgspec.Struct, frozen=True):
 
 
 class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Offsets [start, end) of a partition; null is the log start, or the high watermark."""
+    """Offsets [start, end) of a partition. A null `start` is the log start, a null `end` the high watermark."""
 
     partition: _PartitionNumber
     start: _Number | None = None
@@ -101,7 +104,10 @@ class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks where the records of these ranges are. No ranges: all of the topic. The reply has at most `limit` slices."""
+    """Asks where the records of `ranges` are; without ranges, those of the whole topic.
+
+    The reply has at most `limit` slices.
+    """
 
     topic: str
     ranges: Annotated[tuple[WantedRange, ...], msgspec.Meta(max_length=MOST_PARTITIONS)] = ()
@@ -111,7 +117,7 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SliceReply(msgspec.Struct, frozen=True):
     """Records [start, end) of a partition: bytes [position, position + length) of the object under the key `object`.
 
-    The object is on these `stores`: try the first one first. `records` < end - start only after compaction.
+    The object is on these `stores`: try the first one first. Only after compaction, `records` is less than end - start.
     """
 
     object: str
@@ -124,10 +130,10 @@ class SliceReply(msgspec.Struct, frozen=True):
 
 
 class RangeReply(msgspec.Struct, frozen=True):
-    """The slices of offsets [start, end), ascending; the first and the last one may reach beyond.
+    """The slices of offsets [start, end), ascending. The first slice may begin earlier, and the last may end later.
 
-    `next`: the limit was reached, and the rest of the range begins there. `lost`: offsets that an unclean election or
-    an operator gave up.
+    `next` is null, or, if the limit was reached, the offset at which the rest of the range begins. `lost`: offsets that
+    an unclean election or an operator gave up.
     """
 
     partition: PartitionIndex
@@ -142,7 +148,8 @@ class RangeReply(msgspec.Struct, frozen=True):
 class PlanReply(msgspec.Struct, frozen=True):
     """Ranges of several partitions, all planned at the chain position `position`. `stores`: the stores' addresses.
 
-    `more`: this is not the whole plan. Ask again from each `next`, and for the ranges that were left out.
+    `more` is true if this is not the whole plan. Ask again from each `next`, and for the partitions without a range
+    here.
     """
 
     chain_id: str
@@ -163,7 +170,7 @@ class LatestOffset(msgspec.Struct, frozen=True, tag="latest", forbid_unknown_fie
 
 
 class AtTime(msgspec.Struct, frozen=True, tag="time", forbid_unknown_fields=True):
-    """The first record whose timestamp is at or after this one, in milliseconds since 1970, UTC."""
+    """The first record whose timestamp is `timestamp_ms` or later, in milliseconds since 1970, UTC."""
 
     timestamp_ms: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
@@ -175,7 +182,7 @@ class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields
 
 
 class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The offset wanted of one partition: its start, its end, or the one at a time or at the end of an epoch."""
+    """The offset wanted of one partition. `at` is the log start, the high watermark, a time, or the end of an epoch."""
 
     partition: _PartitionNumber
     at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch
@@ -189,10 +196,10 @@ class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OffsetReply(msgspec.Struct, frozen=True):
-    """The offset; null if there is none: no record is so late, or the leader epoch is still to come.
+    """The offset; null if all records are older than the wanted time, or the leader epoch has not begun yet.
 
-    `leader_epoch`: for EndOfEpoch the greatest epoch up to the wanted one that has written, otherwise the partition's
-    present epoch; null without an offset.
+    `leader_epoch` is null without an offset. For EndOfEpoch, it is the greatest epoch up to the wanted one that has
+    written; otherwise it is the partition's present epoch.
     """
 
     partition: PartitionIndex

@@ -18,10 +18,11 @@ from tests.jar import jar
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """local[2] with 6 GiB, and what it writes below `folder`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    jars = [str(jar()), settings.get("spark.jars", "")]
     builder = (
         SparkSession.builder.config(map=dict(settings))
         .master("local[2]")
-        .config("spark.jars", str(jar()))
+        .config("spark.jars", ",".join(filter(None, jars)))
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

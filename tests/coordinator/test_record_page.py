@@ -266,6 +266,15 @@ def test_a_search_stops_at_its_bound_and_goes_on(cluster: Cluster, monkeypatch: 
     assert "10 records is the most" not in pages[-1].text
 
 
+@pytest.mark.parametrize("order", ["oldest", "newest"])
+def test_a_page_of_a_search_that_ends_in_a_batch_counts_its_own_records(cluster: Cluster, order: str) -> None:
+    """The rest of the batch was read, too, but is not between the offsets that the page names."""
+    page = Asked(cluster).page(find="0:", partition=0, count=5, order=order)
+    assert len(page.places) == 5
+    assert "searched 5 records" in page.text
+    assert "--num 5 " in page.text
+
+
 @pytest.mark.parametrize("bound", [{"size_bytes": 1}, {"time_ms": 0}, {"shown_bytes": 1}])
 def test_each_bound_ends_a_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, bound: dict[str, int]) -> None:
     monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, **bound))

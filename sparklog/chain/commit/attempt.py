@@ -17,9 +17,7 @@ from sparklog.storage.keys import entry_block
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A pending entry: the claim of its slot, the head if it wins (`after`), and its commands with their tickets
-    (`decided`).
-    """
+    """A pending entry: the `claim` of its slot, the head `after` it, and its `decided` commands with their tickets."""
 
     claim: Claim
     at: At
@@ -32,10 +30,10 @@ class Attempt:
     outcome: Won | Lost | Voided | SparklogError | None = None
 
     def may_be_followed(self, waiting: int) -> bool:
-        """True if the next slot may already be claimed for the `waiting` commands.
+        """True if the next slot may already be claimed, given that `waiting` commands wait.
 
-        That is so once this entry is in its slot and only the void mark of its block remains to be checked. Also
-        required: more commands wait than this entry holds, and the next slot is in the same block.
+        This entry must be in its slot, so that only the void mark of its block remains to be checked. The next slot
+        must be in the same block and not be claimed yet. And more commands must wait than this entry holds.
         """
         return (
             self.claim.is_there
@@ -54,7 +52,7 @@ class AppendCounts(NamedTuple):
 
 @dataclass(slots=True)
 class CommitCounts:
-    """Counts of the commits of one `GroupCommit`. `group_sizes[k]`: the number of entries with k commands (F-02)."""
+    """Counts of the commits of one `GroupCommit`. `group_sizes[k]` is the number of entries with k commands."""
 
     entries: int = 0
     lost_slots: int = 0
@@ -62,7 +60,7 @@ class CommitCounts:
     appended: dict[TopicId, AppendCounts] = field(default_factory=dict)
 
     def count_entry(self, results: Sequence[CommandResult]) -> None:
-        """Add a committed entry to the counts, given the results of its commands."""
+        """Add a committed entry to the counts. `results` are the results of its commands."""
         self.entries += 1
         self.group_sizes[len(results)] = self.group_sizes.get(len(results), 0) + 1
         for result in results:

@@ -1,8 +1,8 @@
 """The race for a slot. The entry that wins slot n is the truth at n.
 
-Put the entry; if the slot is taken, read it; then look for the void mark of its block. Without a void mark the slot is
-won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start again with the put, which
-changes nothing if the entry has landed.
+Put the entry. If the slot is taken, read the entry there. Then look for the void mark of its block. Without a void mark
+the slot is won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start again with the
+put, which changes nothing if the entry has landed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Voided(msgspec.Struct, frozen=True):
-    """The block has a void mark. The outcome is unknown until the state is reloaded."""
+    """The block has a void mark. Reload the state to learn whether the entry counts."""
 
 
 class Claim:
-    """Puts `body` into slot `n`, or learns which entry was first. `url` is for messages.
+    """Puts `body` into slot `n`, or learns which entry is there. `url` is for messages.
 
-    `is_there`: the slot holds this entry, which counts only if its block has no void mark.
+    `is_there`: True once the slot is known to hold this entry. The entry counts only if its block has no void mark.
     """
 
     def __init__(self, n: int, body: bytes, deadline_ms: int, timeout_ms: int, url: str) -> None:
@@ -57,9 +57,10 @@ class Claim:
         self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
 
     def steps(self) -> ChainMachine[Won | Lost | Voided]:
-        """Put the entry, and learn the outcome.
+        """Put the entry, and return the outcome.
 
-        Raises OutcomeUnknown; RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's errors.
+        Raises OutcomeUnknown if the entry may have landed, RequestTimedOut if it can't have, ChainDamaged if the slot
+        holds damaged bytes, and the store's errors.
         """
         pause_ms = FIRST_PAUSE_MS
         damaged_reads = 0
@@ -87,7 +88,7 @@ class Claim:
             pause_ms = longer(pause_ms)
 
     def _put(self) -> ChainMachine[tuple[bytes | None, Now]]:
-        """Put the entry. Return the body in the slot, or None if it is not known, and the time of the last reply."""
+        """Put the entry. Return the body in the slot, or None if that is not known, and the time of the last reply."""
         reply, now = yield Put(self._key, self.body)
         match reply:
             case None:

@@ -51,7 +51,9 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append. `number` distinguishes bodies of one command that name other holders
+    """The stored body of a large append.
+
+    A command may have several bodies, which name different holders for the same objects. `number` tells them apart
     (`keys.command_key`).
     """
 
@@ -62,7 +64,7 @@ class CommandBody(msgspec.Struct, frozen=True):
     number: int = 0
 
     def reference(self, appended: Appended) -> AppendedByReference:
-        """The record that replaces `appended` in an entry."""
+        """Return the record that replaces `appended` in an entry: it names this body."""
         return AppendedByReference(
             self.sha256,
             self.size_bytes,
@@ -77,11 +79,11 @@ class CommandBody(msgspec.Struct, frozen=True):
 
 
 def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> ChainMachine[CommandBody]:
-    """Put the body of a large append under its key. A retry recognizes its own object.
+    """Put the body of a large append under its key. If an earlier attempt has put it already, return that.
 
-    Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
-    command left a body that names other holders of the same objects, this body gets the next number. Raises
-    RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
+    After an unknown outcome it is safe to try again, because nothing names the body before the entry does. If an
+    earlier submission of the command has left a body with other holders of the same objects, this body gets the next
+    number. Raises RequestTimedOut, ChainDamaged (other bytes are under the command's key), or the store's own error.
     """
     command = submission.command
     if not isinstance(command, Append):
@@ -139,7 +141,7 @@ def _named(command: Append, body: bytes, number: int) -> CommandBody:
 def append_of(
     body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
-    """The append that entry `n` names by `record`, decoded from its body. Raises ChainDamaged."""
+    """Decode the append that `record` in entry `n` names. `body` is the stored body. Raises ChainDamaged."""
     key = command_key(n0, command_id, record.body)
     actual = hashlib.sha256(body).hexdigest()
     if actual != record.body_sha256:
@@ -154,7 +156,7 @@ def _without_holders(objects: Sequence[NewObject]) -> list[NewObject]:
 
 
 def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:
-    """An Arrow IPC file with a row per slice. The objects are in the schema's metadata, as JSON."""
+    """Encode the slices as an Arrow IPC file with a row for each. The schema's metadata has the objects as JSON."""
     import pyarrow as pa
 
     spans = [slice_.producer for slice_ in slices]

@@ -1,7 +1,7 @@
 """Chooses the waiting commands that go into the next entry, and decides them. Nothing here waits or does I/O.
 
-Commands are decided one after the other, each on the state that the commands before it leave. That state is a draft: it
-becomes the head once the entry has won its slot; otherwise it is dropped, and the commands are decided again.
+Commands are decided one after the other: each is decided on the state after those before it. That state is a draft. It
+becomes the head if the entry wins its slot. Otherwise it is dropped, and the commands are decided again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A command that was submitted; done when it has a result or an error. `deadline_ms` is on the monotonic clock."""
+    """A submitted command. It is done once it has a result or an error. `deadline_ms` is on the monotonic clock."""
 
     submission: Submission
     deadline_ms: int
@@ -43,7 +43,7 @@ class Ticket:
         return self.result is not None or self.error is not None
 
     def outcome(self) -> CommandResult:
-        """Return the result of a command that is done. Raises the command's error.
+        """Return the result of a command that is done, or raise its error.
 
         Raises WriteLost if the result says that an election gave up records of the application.
         """
@@ -56,7 +56,7 @@ class Ticket:
         return self.result
 
     def doubt(self) -> None:
-        """Mark the command as in doubt if it was sent: that attempt may land although its outcome is never learned."""
+        """Mark the command as in doubt if an entry with it was sent: that entry may land, unknown to this process."""
         if self.sent:
             self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
             self.sent = False
@@ -74,7 +74,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Commands that were decided together on top of one head. They become entry `at` if it wins its slot."""
+    """Commands that were decided together, starting from one head. They become entry `at` if it wins its slot."""
 
     head: Head
     tickets: Sequence[Ticket]
@@ -89,11 +89,11 @@ class CommandGroup:
 
     @property
     def rests_on(self) -> int:
-        """The newest entry that the answers in `known` and `committed` depend on; -1 if there are no such answers."""
+        """The newest entry on which the answers in `known` and `committed` depend; -1 if both are empty."""
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def entry(self, author: Author, nonce: str) -> bytes:
-        """Encode the decided commands as an entry. After this the draft is the state after that entry."""
+        """Encode the decided commands as an entry, and finish the draft: it becomes the state after that entry."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
@@ -103,7 +103,7 @@ class CommandGroup:
 
 
 def taken(queue: Iterable[Ticket]) -> list[Ticket]:
-    """The longest-waiting commands of `queue` that together fit into one entry: at least one."""
+    """Return the longest-waiting commands of `queue` that fit into one entry together, but at least one command."""
     tickets: list[Ticket] = []
     slices = 0
     for ticket in queue:
@@ -115,7 +115,7 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
 
 
 def _rows(command: Command) -> int:
-    """The number of slices and committed offsets that a command adds to an entry; 1 for a command of another kind.
+    """Return the number of slices and committed offsets that a command adds to an entry; 1 for other kinds of commands.
 
     A large append counts as SLICES_INLINE slices.
     """
@@ -130,10 +130,11 @@ def _rows(command: Command) -> int:
 
 
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> CommandGroup:
-    """Decide each command on the state that the commands before it leave.
+    """Decide each command on the state after the commands before it.
 
-    An answer without records stays open while it may depend on commands that have not landed: commands of this group,
-    or, unless `confirmed`, of the entry before it.
+    A refusal, or an answer without records, must not depend on a command that may fail to land. So it is left open if
+    an earlier command of this group led to records, or if not `confirmed`, because then entry `head.n` is still
+    pending.
     """
     group = CommandGroup(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
     for ticket in tickets:
@@ -173,9 +174,9 @@ def _undecidable(ticket: Ticket, error: Exception) -> InvalidInput:
 
 
 def _add(group: CommandGroup, ticket: Ticket, decision: Decision) -> None:
-    """Apply a decided command to the draft, and keep it for the entry.
+    """Apply a decided command to the draft, and add it to the entry.
 
-    A large append whose body is not stored yet is noted in `without_body` instead.
+    A large append whose body is not stored yet is only added to `without_body`.
     """
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)

@@ -1,7 +1,7 @@
 """Commits commands to the chain from threads: the shell that drives the machine of `group_commit`.
 
-It has no thread of its own: callers that wait for a result perform the requests of the machine. So it survives a fork
-between calls, and an idle process costs nothing.
+It has no thread of its own: callers that wait for a result perform the requests of the machine. So it can be used after
+a fork, unless a call was running, and an idle process costs nothing.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ class Committer:
         return self._machine.counts
 
     def begin(self, command: Command) -> Submission:
-        """Catch up, then give the command an id and its n0, the newest chain position."""
+        """Catch up, then return a submission of the command with a new id. Its n0 is the newest chain position."""
         self.follower.catch_up()  # an idle process must not begin below FLOOR
         return Submission(new_command_id(), self.position(), command)
 
     def position(self) -> EntryNumber:
-        """The chain position for a command that begins now: the number of the newest entry that was read."""
+        """Return the n0 of a command that begins now: the number of the newest entry that was read."""
         return EntryNumber(max(self.follower.head.n, 0))
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """Commit one command and return its result; a repeat of a known command returns the same result.
+        """Commit one command and return its result. A command that was committed before gets the same result again.
 
-        The command may try to win a slot for `timeout_ms`. A call that shares an entry with other commands, or waits
-        for their entry, may last as long as the longest of their timeouts. Raises the command's own error (nothing was
-        changed), OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`),
-        RequestTimedOut (nothing was changed). WriteLost: an election gave up earlier records of the application, and
-        nothing was written.
+        The command may try to win a slot for `timeout_ms`. The call may last as long as the longest timeout of all
+        commands in its entry, or in an entry that it waits for. Raises the command's own error or RequestTimedOut: then
+        nothing was changed. Raises OutcomeUnknown: then look the command up by its id, or submit the same `Submission`
+        again with `in_doubt`. Raises WriteLost if an election gave up earlier records of the application: then nothing
+        was written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -73,11 +73,11 @@ class Committer:
         return ticket.outcome()
 
     def close(self) -> None:
-        """Wait until no snapshot is being written."""
+        """Wait for the end of a snapshot that is being written."""
         self.snapshots.close()
 
     def _drive(self, ticket: Ticket) -> None:
-        """Submit the ticket, then perform requests, whichever caller they serve, until the ticket is done."""
+        """Submit the ticket, then perform the machine's requests, also for other callers, until the ticket is done."""
         gate = threading.Lock()
         gate.acquire()
         try:
@@ -110,10 +110,11 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """The request to perform next; None if the ticket is done, or if its caller has to wait at its gate (a lock of
-        its own).
+        """Take the request to perform next. None if the ticket is done, or if no request is left: then wait at the
+        gate.
 
-        Also opens the gates of callers whose tickets are done, and of one idle caller for each request that is left.
+        Each caller has a gate, which is a lock. This also opens the gates of callers whose tickets are done, and of one
+        idle caller for each request that is left.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
@@ -129,7 +130,7 @@ class Committer:
         return request
 
     def _wake(self) -> None:
-        """Let callers whose tickets are done continue: AWAKE of them now, one more whenever one of them continues."""
+        """Open the gates of AWAKE callers whose tickets are done. Each of these opens one more when it continues."""
         ended = self._machine.ended
         while ended:
             gate = self._idle.pop(ended.popleft(), None)
@@ -139,7 +140,7 @@ class Committer:
             self._open_next()
 
     def _open_next(self) -> None:
-        """Let the next caller whose ticket is done continue. Each caller that continues does this for one more."""
+        """Open the gate of the next caller whose ticket is done. That caller calls this again when it continues."""
         try:
             gate = self._to_wake.popleft()
         except IndexError:
@@ -147,7 +148,7 @@ class Committer:
         _open(gate)
 
     def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
-        """Call `_leave` while no other thread uses the machine, even if this thread is interrupted again meanwhile.
+        """Call `_leave` while no other thread uses the machine. If this thread is interrupted meanwhile, call it again.
 
         Otherwise the other callers would wait forever.
         """
@@ -160,9 +161,7 @@ class Committer:
             raise
 
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
-        """Remove a caller that `error` ends before its ticket is done, and restart the machine with the other callers'
-        tickets.
-        """
+        """Remove a caller that `error` ends early, and restart the machine with the tickets of the other callers."""
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
@@ -187,7 +186,6 @@ class Committer:
 
 
 def new_command_id() -> CommandId:
-    """A new command id."""
     return CommandId(new_id())
 
 

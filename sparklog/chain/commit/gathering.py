@@ -1,8 +1,8 @@
 """Decides whether the next entry waits a moment for more commands. Reads no clock.
 
 Entries are written one after the other, and an entry with many commands takes as long as one with few. Callers that
-just got a result tend to submit again at once. Without a wait the first of them gets an entry to itself, and all others
-wait for two entries instead of one.
+just got a result tend to submit again at once. Without a wait, the first of these callers would get an entry to itself,
+and all others would wait for two entries instead of one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ class Gathering:
         self._look_ms = 0.0
 
     def expect(self, answered: int, waiting: int, took_ms: int, now_ms: int) -> None:
-        """Note that an entry with `answered` commands took `took_ms`. Their callers may submit again, beside the
-        `waiting` commands.
+        """Note that an entry with `answered` commands took `took_ms`, and that `waiting` commands wait already. The
+        callers of the answered commands are expected to submit again.
         """
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
-        """True if no more commands than the `waiting` ones are expected."""
+        """True if all expected commands are among the `waiting` ones."""
         return waiting >= self._expected
 
     def look_ms(self, waiting: int, now_ms: int) -> float | None:
-        """Time in ms until the next look at the number of waiting commands; None: don't wait for more."""
+        """Return how long to wait, in ms, before counting the waiting commands again; None if waiting doesn't pay."""
         if self._look_ms < SHORTEST_LOOK_MS or self.is_complete(waiting) or now_ms > self._until_ms:
             return None
         self._seen = waiting
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """End a wait. Another wait follows only if at least 1/LOOKS of the answered callers came back during it."""
+        """End a wait, after which `waiting` commands wait. Another wait follows only if enough commands came during
+        this one: at least 1/LOOKS as many as were answered by the last entry.
+        """
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

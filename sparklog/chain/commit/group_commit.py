@@ -2,24 +2,24 @@
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
-  ├── fewer commands than expected ──► GATHERING: waits a moment for callers that come back, then decides
+  ├── fewer commands than expected ──► GATHERING: waits a moment for callers to submit again, then decides
   ├── commands that lead to records ──► CLAIMING a slot ── won ──► put on mirrors, if wanted ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
-  ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
+  ├── a command that is refused ──► FOLLOWING: a refusal must be decided on the newest state as well
   ├── an answer that depends on another process's entry ──► SETTLING: that entry is made durable first, and mirrored
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
-After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes go first.
+After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes win slots.
 
-While the void mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
-already be claimed; it is mirrored and acknowledged after n. The machine draws no id, reads no clock, holds no lock and
-does no I/O: `submit`, `reply` and `recover` get the time as an argument, `requests` has the requests to perform, and
-`ended` has the tickets with a result or an error.
+Slot n+1 may be claimed before entry n is acknowledged: while the void mark of their block is looked for, or entry n is
+put on mirrors. Entry n+1 is mirrored and acknowledged after entry n.
 
-Fewer, larger entries are faster and cheaper than many small ones. So slot n+1 is claimed that early only for more
-commands than entry n holds; and after a slow entry the next one waits a moment for callers that come back
-(`gathering.py`).
+The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` get the time as
+an argument, `requests` has the requests to perform, and `ended` has the tickets with a result or an error.
+
+Few large entries are faster and cheaper than many small ones. So slot n+1 is claimed early only for more commands than
+entry n holds. After a slow entry, the next one waits a moment for callers to submit again (`gathering.py`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REST_MS = 50.0
 
 
 class Phase(StrEnum):
-    """The present activity of a `GroupCommit`."""
+    """The current activity of a `GroupCommit`."""
 
     IDLE = "idle"
     CHECKING = "checking"
@@ -73,7 +73,7 @@ class GroupCommit:
     """Commits to one chain, starting from `head`, which was read at `known_ms` (monotonic clock). `url` is only for
     messages.
 
-    `mirrors_wanted` gets the state after an entry, and returns the number of mirrors that the entry must be on before
+    `mirrors_wanted` takes the state after an entry, and returns the number of mirrors that must have the entry before
     it is acknowledged.
     """
 
@@ -113,7 +113,7 @@ class GroupCommit:
         self.submit_all((ticket,), now)
 
     def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
-        """Submit commands together, so that the first does not leave in an entry of its own."""
+        """Submit commands together, so that one entry can take them all."""
         self._queue.extend(tickets)
         if self._look is not None and self._gathering.is_complete(len(self._queue)):
             self._pending.taken(self._look)
@@ -121,17 +121,17 @@ class GroupCommit:
         self._advance(now)
 
     def reply(self, request: Request, reply: Reply, now: Now) -> None:
-        """Take the reply to a request. A reply that is not expected any more is ignored."""
+        """Handle the reply to a request, and continue. A reply that is no longer expected is ignored."""
         handler = self._pending.taken(request)
         if handler is not None:
             handler(reply, now)
             self._advance(now)
 
     def recover(self, tickets: Iterable[Ticket], now: Now) -> None:
-        """Start again with these tickets, after another ticket's caller was interrupted.
+        """Start again with these tickets, after the caller of another ticket was interrupted.
 
         The interrupt may have come anywhere, even inside this machine, so everything that was sent is in doubt. Replies
-        that are still to come are ignored.
+        to earlier requests are ignored.
         """
         self._attempts.clear()
         self._pending.forget()
@@ -142,8 +142,8 @@ class GroupCommit:
         self._advance(now)
 
     def learn(self, head: Head) -> None:
-        """Take over a head that another thread has read, unless it is older, or a request or an attempt of this machine
-        is pending.
+        """Take over a head that another thread has read. Does nothing if it is older, or while this machine has a
+        pending request or attempt.
         """
         if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
@@ -162,7 +162,7 @@ class GroupCommit:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
-        """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt, which may be
+        """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt that may be
         followed.
         """
         if not self._queue:
@@ -174,7 +174,7 @@ class GroupCommit:
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide the waiting commands on the newest head, and start the next step. Returns True if more can be decided
+        """Decide the waiting commands on the newest head, and start the next step. Return True if more can be decided
         at once.
         """
         confirmed = not self._attempts
@@ -217,7 +217,7 @@ class GroupCommit:
         return False
 
     def _take_out(self, tickets: Sequence[Ticket]) -> None:
-        """Take `tickets`, the first of the queue, out of it. Those neither done nor sent return to its front."""
+        """Remove `tickets` from the front of the queue, but leave those there that are neither done nor sent."""
         for _ in tickets:
             self._queue.popleft()
         self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
@@ -240,7 +240,7 @@ class GroupCommit:
     # ---- claiming -------------------------------------------------------------------------------
 
     def _claim(self, group: CommandGroup, now: Now) -> None:
-        """Begin to claim the group's slot, with its decided commands as one entry."""
+        """Make one entry of the group's decided commands, and begin to claim its slot."""
         self.phase = Phase.CLAIMING
         body = group.entry(self.author, now.nonce)
         # No append may fail early because another caller has a shorter timeout.
@@ -278,7 +278,7 @@ class GroupCommit:
                     self._fail([ticket for ticket, _ in first.decided], error)
 
     def _mirror(self, attempt: Attempt) -> None:
-        """Put an entry that has won its slot on mirrors. Its commands are acknowledged after that."""
+        """Put an entry that has won its slot on mirrors. Its commands are acknowledged once it is there."""
         if attempt.is_mirroring:
             return
         attempt.is_mirroring = True
@@ -310,10 +310,10 @@ class GroupCommit:
         self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
 
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
-        """End all attempts, and queue their commands again. Returns the oldest attempt.
+        """End all attempts, and queue their commands again. Return the oldest attempt.
 
-        The commands of later attempts are in doubt, because their entries follow one that may not count; with
-        `in_doubt`, those of the oldest attempt too.
+        The commands of later attempts are in doubt, because their entries follow an entry that may not count. With
+        `in_doubt`, those of the oldest attempt are in doubt as well.
         """
         first, *later = self._attempts
         self._attempts.clear()
@@ -328,7 +328,7 @@ class GroupCommit:
         return first
 
     def _after_lost(self, attempt: Attempt, body: bytes, now: Now) -> None:
-        """Follow the chain after another entry has won the slot, then decide again."""
+        """Follow the chain after another entry has won the slot of `attempt`. Then its commands are decided again."""
         self.counts.lost_slots += 1
         self._lost_in_a_row += 1
         tickets = [ticket for ticket, _ in attempt.decided]
@@ -351,7 +351,7 @@ class GroupCommit:
     # ---- gathering ------------------------------------------------------------------------------
 
     def _gathers(self, now: Now) -> bool:
-        """Wait for more commands if that pays. Returns True if it waits."""
+        """Begin to wait for more commands, if that pays. Return True if so."""
         look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
         if look_ms is None:
             return False
@@ -365,7 +365,7 @@ class GroupCommit:
     def _follow(
         self, catch_up: ChainMachine[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None
     ) -> None:
-        """Follow the chain to its end, then call `then`. If that fails, `tickets` end with the error."""
+        """Read the chain to its end, then call `then`. If reading fails, `tickets` end with the error."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
@@ -392,7 +392,7 @@ class GroupCommit:
     # ---- entries of others ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Make the newest entry durable, and with it all earlier ones; put it on mirrors if that is wanted."""
+        """Make the newest entry durable, and thereby all earlier ones. Put it on mirrors too, if any are wanted."""
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
@@ -416,9 +416,11 @@ class GroupCommit:
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
     ) -> None:
-        """Set the results of commands from the entries that applied them (`outcome`).
+        """Set the results of commands that the chain has already applied, from the entries that applied them
+        (`outcome`).
 
-        An entry may be missing because a FLOOR that this head does not know yet has passed it; otherwise it is damage.
+        A missing entry is damage, unless FLOOR has passed it. So the chain is followed first, because this head may not
+        have the newest FLOOR.
         """
         if isinstance(outcome, SparklogError):
             outcome.landed = Landed.YES

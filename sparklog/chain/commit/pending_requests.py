@@ -15,7 +15,7 @@ Handler = Callable[[Reply, Now], None]
 
 
 class PendingRequests:
-    """Requests without a reply. A shell takes them from `to_perform`, in any order, and returns the replies."""
+    """The requests without a reply. A shell takes them from `to_perform`, in any order, and returns the replies."""
 
     def __init__(self) -> None:
         self.to_perform: deque[Request] = deque()
@@ -31,7 +31,7 @@ class PendingRequests:
         self.to_perform.append(request)
 
     def run(self, steps: ChainMachine[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
-        """Run the machine `steps`. `ended` gets its return value, or the SparklogError that it raised."""
+        """Run the machine `steps`. `ended` is called with its return value, or with the SparklogError it raised."""
 
         def handle(reply: Reply, now: Now) -> None:
             try:
@@ -47,10 +47,10 @@ class PendingRequests:
         self.ask(next(steps), handle)
 
     def taken(self, request: Request) -> Handler | None:
-        """Remove a request that has a reply, and return its handler; None if the reply is not expected any more."""
+        """Remove a request whose reply has come, and return its handler. None if the reply is no longer expected."""
         return self._handlers.pop(request, None)
 
     def forget(self) -> None:
-        """Stop waiting for the replies that are still to come, and drop the requests that no shell has taken."""
+        """Expect no more replies, and drop the requests that no shell has taken."""
         self._handlers.clear()
         self.to_perform.clear()

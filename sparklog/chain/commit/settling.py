@@ -1,9 +1,9 @@
-"""Makes the newest entry, which another process wrote, durable, because an answer or a new block depends on it.
+"""Makes the newest entry durable if another process wrote it and an answer or a new block depends on it.
 
-If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. Then all entries before it
-are durable too: those of its block are in the same directory, and no process writes into a block before the last entry
-of the previous block is durable. The author of the entry may have died before the entry was on its mirrors
-(`mirror_wait.py`).
+If `ObjectStore.put_if_absent` raises KeyExists, it promises that the object is durable. Then all entries before it are
+durable too: those of its block are in the same directory, and no process writes into a block before the last entry of
+the previous block is durable. The author of the entry may have died before it put the entry on mirrors, so it is put
+there as well (`mirror_wait.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparklog.storage.keys import entry_key
 
 
 def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
-    """Make the newest entry of `head` durable, and return its number.
+    """Make the newest entry of `head` durable by putting its own bytes again, and return its number.
 
-    With `with_mirrors`, also put it on mirrors, until `deadline_ms`. The entry's own bytes are put again. If it was
-    deleted as old, a snapshot covers it. Raises the store's errors, and those of `mirrored`.
+    With `with_mirrors`, also put it on mirrors, trying until `deadline_ms`. An entry that was deleted as old is not put
+    again, since a snapshot covers it. Raises the store's errors, and those of `mirrored`.
     """
     body: bytes | None = None
     stored, _ = yield Get(entry_key(head.n))

@@ -1,8 +1,8 @@
 """Catching up: from one head to the newest head at the time of the call, or a newer one.
 
 A round reads the entries after the head, then looks for the void marks of their blocks, then fetches the bodies that
-the entries name by reference. Only then do the entries take effect. If a block is marked, or a body is gone because it
-was deleted as old, a newer snapshot is loaded. A failed round changes nothing.
+the entries name by reference. Only then do the entries take effect. If a block has a void mark, or a body was deleted
+as old, a newer snapshot is loaded. A failed round changes nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ROUND_BYTES = 64 << 20  # or when they have this many bytes together
 
 
 def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> ChainMachine[Head]:
-    """The head after all that was written before the call. `url` is for messages.
+    """Return a head that includes everything written before the call. `url` is for messages.
 
-    `next_body`: the body of the next entry, if it is already known. `reload`: the block after the head is marked as
-    deleted, so only a newer snapshot can lead further. Raises ChainDamaged, InconsistentClusterId (another cluster is
-    at the address), UnsupportedVersion, and the store's errors.
+    `next_body`: the body of the next entry, if it is already known. `reload`: the block after the head has a void mark,
+    so begin with a newer snapshot. Raises ChainDamaged, InconsistentClusterId (another cluster is at the address),
+    UnsupportedVersion, and the store's errors.
     """
     bodies = [] if next_body is None else [next_body]
     if reload or head.n < 0:
@@ -50,8 +50,8 @@ def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: b
 
 
 def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine[Head]:
-    """The head of the newest snapshot if it is newer than `head`. If not, raise `unless`, or return `head` if `unless`
-    is None.
+    """Load the newest snapshot, and return its head if that is newer than `head`. Otherwise raise `unless`, or return
+    `head` if `unless` is None.
     """
     loaded, _ = yield LoadSnapshot()
     if isinstance(loaded, SparklogError):
@@ -70,9 +70,10 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine
 
 
 def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
-    """Append to `bodies` the entries that follow them: two one by one, then READ_WIDTH at once.
+    """Append the bodies of the next entries to `bodies`, which has those right after `head`.
 
-    Returns True at the end of the chain, False if the round has enough entries or bytes.
+    The first two entries are read one by one, later ones READ_WIDTH at once. Returns True at the end of the chain,
+    False if the round has enough entries or bytes.
     """
     while True:
         first = head.n + 1 + len(bodies)
@@ -86,10 +87,10 @@ def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
 
 
 def _applied(head: Head, bodies: Sequence[bytes], url: str) -> ChainMachine[Head | ChainDamaged]:
-    """The head after these entries. If only a newer snapshot can lead further, the error to raise if there is none.
+    """Return the head after these entries. If a newer snapshot is needed, return the error to raise if there is none.
 
-    Looks for the void mark of every block that was read, including the block of the slot that was taken for the end. A
-    void mark is put before the entries of its block are deleted, so one that is absent now was absent during the reads.
+    Looks for the void mark of every block that was read, including the block of the first empty slot. A void mark is
+    put before the entries of its block are deleted, so if it is absent now, no entry had been deleted during the reads.
     """
     first = head.n + 1
     blocks = range(entry_block(first), entry_block(first + len(bodies)) + 1)
@@ -124,10 +125,8 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
 
 
 def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> ChainMachine[ChainDamaged]:
-    """Raise ChainDamaged, because the entry names another predecessor. If its block has a void mark by now, return the
-    error.
-
-    In that case a newer snapshot may still lead further.
+    """Raise ChainDamaged for an entry that does not follow the one before it. But return an error if its block has a
+    void mark by now: then a newer snapshot is needed.
     """
     mark, _ = yield Get(void_key(entry_block(entry.n)))
     check_answered(mark)

@@ -1,7 +1,7 @@
 """Follow the metadata chain: open it, catch up, and hold the newest head that this process knows.
 
 Opening reads the newest snapshot and the entries after it. Catching up costs one request for the next entry and one for
-its block's void mark. A head is a value: a reader can use it for as long as it likes and never waits.
+its block's void mark. A head is an immutable value: a reader can use it for as long as it likes and never waits.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ class Follower:
         return self.head.entry_hash
 
     def mirrors_wanted(self, state: ClusterState) -> int:
-        """The number of mirrors that an entry must be on before it is acknowledged, by `state`; 0 if this process has
-        none.
-        """
+        """Return how many mirrors must have an entry before it is acknowledged. 0 if this process makes no mirrors."""
         return 0 if self.mirrors is None else self.mirrors.wanted(state)
 
     def open(self) -> None:
@@ -114,22 +112,23 @@ class Follower:
             self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Replace `head` by `equal`, which has the same state in other blocks, unless there is already a newer head."""
+        """Replace `head` by `equal`, which has the same state in other blocks, unless there is a newer head."""
         with self._publishing:
             if self.head is head:
                 self.head = equal
 
     def learn_snapshot(self, manifest: snapshot.Manifest) -> None:
-        """Remember that this snapshot exists. Forget chunks that only older snapshots name: they may be deleted."""
+        """Remember this snapshot if it is the newest known one. Forget all chunks that it does not name."""
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
                 self.snapshot_time_ms = manifest.time_ms
 
     def results(self, applied: Sequence[AppliedBy]) -> Iterator[tuple[CommandId, CommandResult]]:
-        """The results of these commands, read from their entries, in the order of the chain.
+        """Return the results of these commands, read from their entries, in the order of the chain.
 
-        Commands whose entries are gone are left out: FLOOR has passed them. Raises StoreUnavailable, ChainDamaged.
+        Commands whose entries were deleted, because FLOOR has passed them, are left out. Raises StoreUnavailable,
+        ChainDamaged.
         """
         wanted = {command.command_id for command in applied}
         for command, result in results_in(self.entries(command.n for command in applied)):
@@ -137,7 +136,7 @@ class Follower:
                 yield command.command_id, result
 
     def entries(self, numbers: Iterable[EntryNumber]) -> Iterator[Entry]:
-        """The entries that still exist, in ascending order. Raises StoreUnavailable, ChainDamaged."""
+        """Read those of these entries that still exist, in ascending order. Raises StoreUnavailable, ChainDamaged."""
         ascending = sorted(set(numbers))
         for at in range(0, len(ascending), ENTRIES_AT_ONCE):
             yield from self._run(read_entries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url))
@@ -147,7 +146,8 @@ class Follower:
         return self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """True unless the location was wiped and created again (`same_chain.py`), or nothing has been read yet.
+        """True if the address still has the chain that was read. False if that is gone, if another chain is there
+        (`same_chain.py`), or if nothing was read yet.
 
         Raises the store's errors.
         """
@@ -160,7 +160,7 @@ class Follower:
         return True
 
     def perform(self, request: Request) -> Reply:
-        """Perform a request of one of the chain's machines. An error of the store is a reply."""
+        """Perform a request of one of the chain's machines, and return the reply. A store's error is a reply too."""
         try:
             match request:
                 case Put():

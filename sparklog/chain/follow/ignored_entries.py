@@ -1,6 +1,6 @@
-"""Finds entries that readers ignore, because their coordinator was fenced when they were written (rule C1).
+"""Finds entries that readers ignore, because another coordinator had taken over from their author before.
 
-A process that replays the chain knows this at each entry. This module checks a few entries without a replay.
+A process that replays the chain notices such entries. This module checks a few entries without a replay.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 
 
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
-    """The numbers of the `entries` (ascending) that changed nothing.
+    """Return the numbers of those `entries` (ascending) that readers ignore.
 
-    `newest` is the coordinator of the newest state, and `before` reads an entry by its number. Earlier entries are
-    read, back to the last claim, only if `newest` fences the author of one of the entries: usually nothing is read.
-    Raises what `before` raises.
+    `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. It is
+    called only if `newest` fences one of the authors: then entries before the first are read, back to the last CLAIM of
+    a coordinator, at most LOOK_BACK. Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()
@@ -45,9 +45,7 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
 
 
 def _claims_itself(entry: Entry) -> bool:
-    """True if the author claims to be the coordinator in this entry: then it is the coordinator, whatever came
-    before.
-    """
+    """True if this entry has a CLAIM by its author, which is then the coordinator, whatever earlier entries say."""
     author = entry.author
     claims = (record for command in entry.commands for record in command.records)
     return any(
@@ -57,9 +55,9 @@ def _claims_itself(entry: Entry) -> bool:
 
 
 def _after(known: Coordinator, entry: Entry) -> Coordinator:
-    """The coordinator after `entry`, which counts; `known` is the one before it.
+    """Return the coordinator after `entry`, which is not ignored. `known` is the coordinator before it.
 
-    An author with a later epoch must have claimed that epoch earlier.
+    An author whose epoch is later than that of `known` must have claimed that epoch in an entry that was not read.
     """
     author = entry.author
     if author.epoch > known.epoch:

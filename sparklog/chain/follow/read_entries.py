@@ -1,7 +1,7 @@
 """Reads chosen entries again, to learn the results of commands that they applied.
 
-An entry counts only if the void mark of its block is absent after the read: in a block that is being deleted, a stalled
-writer may have put another entry into the slot.
+An entry counts only if the void mark of its block is absent after the read. Otherwise a stalled writer may have put
+another entry into the slot while the block was being deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
 def read_entries(numbers: Iterable[EntryNumber], url: str) -> ChainMachine[list[Entry]]:
-    """The entries with these numbers (at least one) that still exist, ascending.
+    """Read the entries with these numbers (at least one) that still exist. Returns them in ascending order.
 
     Raises ChainDamaged and the store's errors.
     """
@@ -48,10 +48,10 @@ def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, Comma
 def answered(
     committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry], state: ClusterState
 ) -> list[tuple[Ticket, EntryNumber]]:
-    """Set the results of tickets (waiting commands) from `entries`. Return the tickets that are still without one.
+    """Set the results of tickets from `entries`, and return the tickets whose results are not there.
 
-    `committed` has each ticket with the entry that applied its command. A ticket gets an error instead if, by the
-    newest `state`, an election has dropped its records since.
+    `committed` has each ticket with the number of the entry that applied its command. A ticket gets an error instead if
+    an election has given up its records since, according to the newest `state`.
     """
     results = {command.command_id: result for command, result in results_in(entries)}
     for ticket, _ in committed:
@@ -67,7 +67,7 @@ def answered(
 
 
 def unreadable(ticket: Ticket, n: EntryNumber, url: str) -> ChainDamaged:
-    """The error for a command that entry `n` applied, if its result is not in that entry."""
+    """Return the error for a command that entry `n` applied, but whose result is not in that entry."""
     reason = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
     error = damage(entry_key(n), reason, url)
     error.landed = Landed.YES

@@ -1,10 +1,10 @@
 """The check that the chain at an address is still the one that a process has followed.
 
 A process that keeps writing does not notice if the metadata was wiped and another cluster created at the same address.
-That cluster's chain is shorter, so an entry of this process would land behind a gap. So after a silence the process
-reads the newest entry that it knows once more. If that entry is gone or differs, and its block has no void mark, this
-is another chain. Comparing chain ids would not be enough: metadata that was set back to an older backup has the same
-id, but other entries.
+The chain of that cluster is shorter, so an entry of this process would land behind a gap. So after a silence the
+process reads the newest entry that it knows once more. If that entry is gone or differs, and its block has no void
+mark, this is another chain. Comparing chain ids would not be enough: metadata that was set back to an older backup has
+the same id, but other entries.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ IDLE_MS = 10_000  # after this long without an entry, check that it is still the
 
 
 def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
-    """True if it is time to check: the chain was last known to be the same at `known_ms` on the monotonic clock."""
+    """True if the check is due. `known_ms` is when the chain was last known to be the same, on the monotonic clock."""
     return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
 
 
 def same_chain(head: Head, url: str) -> ChainMachine[Head]:
     """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
 
-    Returns the head to continue from, which is newer if entries were deleted as old. Raises InconsistentClusterId if it
-    is another chain, and the store's errors: after any error nothing may be written.
+    Returns `head`, or the head of the newest snapshot if the entry of `head` was deleted as old. Raises
+    InconsistentClusterId for another chain, and the store's errors. After any error nothing may be written.
     """
     body, _ = yield Get(entry_key(head.n))
     check_answered(body)

@@ -26,9 +26,9 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
-    """Entry `n`, or None if its slot is empty because it was deleted as old. Raises ChainDamaged, UnsupportedVersion.
+    """Return entry `n`, or None if its slot is empty. Raises ChainDamaged, UnsupportedVersion.
 
-    Does not look for the void mark of its block: see `deleted_blocks`.
+    The entry counts only if its block has no void mark: check that with `deleted_blocks`.
     """
     try:
         body = store.get(entry_key(n))
@@ -38,7 +38,7 @@ def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
-    """The existing entries of [first, end), in order, without those of deleted blocks. Raises ChainDamaged.
+    """Yield the existing entries of [first, end), in order, except in blocks with a void mark. Raises ChainDamaged.
 
     READ_WIDTH entries are read in parallel.
     """
@@ -49,9 +49,7 @@ def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredE
 
 
 def deleted_blocks(store: ObjectStore, entries: Iterable[int]) -> frozenset[int]:
-    """The blocks of these entries that have a void mark. Call it after reading the entries: a mark may be put
-    meanwhile.
-    """
+    """Return the blocks of these entries that have a void mark. Call it after reading the entries, not before."""
     return frozenset(block for block in {entry_block(n) for n in entries} if _is_marked(store, block))
 
 

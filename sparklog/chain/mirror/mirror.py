@@ -1,8 +1,8 @@
 """The mirror of a chain on one other store: whole up to some entry, and never with a hole.
 
-An entry counts only if everything before it is there, starting from entry 0, or from a snapshot that was put since the
-store's registration. So each mirror by itself is enough for a restore. All its objects must be on the same disk as the
-store's INCARNATION: objects put into a folder while its disk was not mounted are not on that disk.
+An entry counts only if the mirror has everything before it, starting from entry 0, or from a snapshot that was put
+since the store's registration. So each mirror by itself is enough for a restore. All its objects must be on the same
+disk as the store's INCARNATION: objects put into a folder while its disk was not mounted are not on that disk.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ _BY_REFERENCE = b'"appended-by-reference"'
 
 
 class Mirror:
-    """The mirror of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
+    """The mirror of the chain at `source` on `target`, which is registered as `store`. Call `extend` from one thread at
+    a time.
 
-    `check_life` raises unless the store has its registered INCARNATION, and `check_others` if another chain owns one of
-    the other stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None before the
-    first time.
+    `check_life` raises unless the store has its registered INCARNATION. `check_others` raises if another chain owns one
+    of the cluster's stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None if
+    unknown.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Mirror:
         """Make the mirror whole up to entry `request.head.n`.
 
         Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of the
-        source and of the target: then it is unknown whether the mirror has that entry.
+        source and the target. After an error it is unknown whether the mirror has that entry.
         """
         n = request.head.n
         if self.whole_to is not None and self.whole_to >= n:
@@ -100,16 +101,16 @@ class Mirror:
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
         """Check that this chain, which was restored `ancestors` times, still owns the store.
 
-        Raises InconsistentClusterId; StoreUnavailable if the store lacks the mirrored objects under `keys`.
+        Raises InconsistentClusterId if not, and StoreUnavailable if the store lacks the mirror's objects under `keys`.
         """
         beside = [mirror_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:
-        """Put the snapshot of entry `n` on the mirror: then a restore needs nothing older.
+        """Put the snapshot of entry `n` on the mirror, so that a restore needs nothing older.
 
-        Chunks are looked for again after the manifest was put, because vacuum may have deleted them as old before that.
-        Raises KeyNotFound if the source does not have the snapshot any more; then the mirror does not get it either.
+        Vacuum may delete chunks as old before the manifest is put, so missing chunks are put again after it. Raises
+        KeyNotFound, and leaves no manifest on the mirror, if the source does not have the snapshot any more.
         """
         manifest = snapshot.read_manifest(self._source, snapshot_key(n))
         self._put_chunks(manifest)
@@ -125,10 +126,9 @@ class Mirror:
             put(self._place, key, bytes(self._source.get(key)))
 
     def _catch_up(self, request: MirrorEntry) -> list[str]:
-        """Put what the mirror lacks before the requested entry: the missing entries if they are few, otherwise a
-        snapshot.
+        """Put the missing entries before the requested one on the mirror, or a snapshot if too many are missing.
 
-        Returns the keys of the objects that were put, and of the newest objects that the mirror had before.
+        Returns the keys of the objects that were put, and of the newest objects that were there before.
         """
         begin = None if request.body is None else self._beginning(request.head.state)
         lacking = None if begin is None else self._lacking(begin, request.head.n)
@@ -148,9 +148,7 @@ class Mirror:
         return keys
 
     def _lacking(self, begin: int, end: int) -> range | None:
-        """The entries of [begin, end) from the first missing one on; None if they are so many that a snapshot is put
-        instead.
-        """
+        """Return the entries of [begin, end), from the first missing one on. None if they are too many to copy."""
         if entry_block(end) - entry_block(begin) > 1:
             return None
         existing = set(self._existing_entries(begin, end))
@@ -158,11 +156,11 @@ class Mirror:
         return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
-        """The first entry that the mirror must have: the one after its newest snapshot, if put since the store's
-        registration.
+        """Return the first entry that the mirror must have. It is the one after the mirror's newest snapshot, if that
+        was put since the store's registration.
 
-        Without such a snapshot: 0 if the store was registered with the chain's first entry, else None: a snapshot must
-        be put.
+        Without such a snapshot it is 0 if the store was registered with the chain's first entry, else None: put a
+        snapshot.
         """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
@@ -172,7 +170,7 @@ class Mirror:
         return 0 if self._store.registered_at <= 0 and not state.ancestors else None
 
     def _existing_entries(self, begin: int, end: int) -> Iterator[int]:
-        """The numbers in [begin, end) whose entries the mirror has, from listings that contain few others."""
+        """Return the numbers of the entries in [begin, end) that the mirror has, and maybe of a few others."""
         while begin < end:
             last = min(end - 1, block_entries(entry_block(begin))[-1])
             listed = self._place.list_keys(entries_prefix(begin, last))
@@ -180,9 +178,10 @@ class Mirror:
             begin = last + 1
 
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
-        """The numbers and bodies of these entries, of which the last has hash `previous`; None if one was deleted.
+        """Read these entries from the source, and return their numbers and bodies; None if one was deleted.
 
-        Raises StoreUnavailable if an entry has another hash than the next one names.
+        `previous` is the hash of the last one. Raises StoreUnavailable if an entry is not the one that the next entry
+        names.
         """
         bodies: list[tuple[int, bytes]] = []
         for n in reversed(numbers):
@@ -202,8 +201,7 @@ class Mirror:
         return [key for key, _ in snapshot.objects_of(prepared)]
 
     def _put_entry(self, n: int, body: bytes) -> list[str]:
-        """Put an entry on the mirror, after the bodies of large commands that it names. Returns the keys of all of
-        them.
+        """Put an entry on the mirror, after the bodies of large commands that it names. Return the keys of all these.
 
         Raises ChainDamaged or InconsistentClusterId if the mirror has other bytes under the entry's key.
         """
@@ -227,7 +225,7 @@ class Mirror:
 
 
 def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
-    """Put `body` if the key is free. Returns None if the key now has these bytes, otherwise the bytes that it has.
+    """Put `body` if the key is free. Return None if the key now has these bytes, otherwise the bytes that are there.
 
     Raises the store's errors.
     """
@@ -243,7 +241,7 @@ def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
 
 
 def bodies_named(n: int, body: bytes) -> dict[str, str]:
-    """The keys of the bodies of large commands that the entry names, each with the SHA-256 of the body."""
+    """Return the keys of the bodies of large commands that entry `n` names, each with the SHA-256 of that body."""
     if _BY_REFERENCE not in body:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""A mirror seen as the place of a chain: the same keys, stored under copies/."""
+"""A mirror as an `ObjectStore`: it has the same keys as the original chain, and stores them under copies/."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
 
 
 class MirrorPlace:
-    """The mirror of chain `chain_id` on `store`, under the keys of the originals. A view: it has no state."""
+    """The mirror of chain `chain_id` on `store`, under the keys of the originals. A view without state."""
 
     read_ahead = 0
 

@@ -8,14 +8,15 @@ from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplica
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Fewer stores are registered and not fenced than must have a mirror: trying again for this entry can't help."""
+    """Fewer stores are registered and not fenced than must have a mirror, so another attempt can't help."""
 
 
 def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[None]:
     """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it was deleted as old.
 
-    Tries again until `deadline_ms` while it is on too few mirrors. Raises the error of the last attempt; then the entry
-    is lost if the chain's own store is lost. It stays in its slot, so a later call can put it on mirrors.
+    Tries again until `deadline_ms` while too few mirrors have the entry. Raises the error of the last attempt. The
+    entry then stays in its slot, and a later call can put it on mirrors. Until then, it is lost if the chain's own
+    store is lost.
     """
     pause_ms = FIRST_PAUSE_MS
     while True:

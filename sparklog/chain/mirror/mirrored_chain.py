@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 
 class MirroredChain(MirrorPlace):
-    """A view of all mirrors, for reading. An object that is missing, damaged or unreadable on one store is read from
-    the next.
+    """A view of all mirrors of a chain, for reading. An object that is missing, damaged or unreadable on one store is
+    read from the next store.
 
     With `accept_loss`, an entry that is damaged on every store counts as missing, so that the chain ends before it.
     """
@@ -70,8 +70,10 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _whole(self, place: MirrorPlace, key: str) -> memoryview:
-        """The object on one store. Raises ChainDamaged if its checksum is not the one in its frame, its key or the
-        entry naming it.
+        """Read an object from one store, and check it. Raises ChainDamaged if its checksum is wrong.
+
+        The right checksum is in the frame of a manifest, in the key of a chunk, and in the entry that names a command's
+        body.
         """
         body = place.get(key)
         if key.startswith(SNAPSHOTS):
@@ -83,8 +85,8 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _void_mark(self, key: str) -> memoryview:
-        """The void mark of a block. Raises KeyNotFound unless every mirror has it: only then the block counts as
-        deleted.
+        """Return the void mark of a block, which counts as deleted only if all mirrors have the mark. Else raise
+        KeyNotFound.
         """
         *others, last = self._places
         for place in others:
@@ -92,8 +94,9 @@ class MirroredChain(MirrorPlace):
         return last.get(key)
 
     def _first(self, key: str, read: Callable[[MirrorPlace], T]) -> T:
-        """Call `read` for one store after the other until one has the object whole. Raises KeyNotFound only if all lack
-        it.
+        """Call `read` for one store after the other until one has the object whole, and return the result.
+
+        Raises KeyNotFound only if all stores lack the object; otherwise an error of a store that may have it.
         """
         failure: SparklogError | None = None
         for place in self._places:
@@ -114,7 +117,7 @@ def begins(place: MirrorPlace) -> bool:
 
 
 def last_mirrored(place: MirrorPlace) -> int:
-    """The entry up to which the mirror on one store is whole; -1 if it has no entry and no snapshot."""
+    """Return the entry up to which the mirror on one store is whole; -1 if it has no entry and no snapshot."""
     last = _newest_snapshot(place)
     for n in _entries_after(place, last):
         if n != last + 1:
@@ -124,8 +127,8 @@ def last_mirrored(place: MirrorPlace) -> int:
 
 
 def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
-    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and a text that names
-    it, or None.
+    """Find an entry or snapshot on one mirror that is newer than entry `n`. Return its number and a name for it, or
+    None.
     """
     newest = _newest_snapshot(place)
     if newest > n:
@@ -140,7 +143,7 @@ def _newest_snapshot(place: MirrorPlace) -> int:
 
 
 def _entries_after(place: MirrorPlace, n: int) -> Iterator[int]:
-    """The numbers above `n` whose entries the mirror has, in order."""
+    """Yield the numbers above `n` of the entries that the mirror has, in order."""
     after = LOG if n < 0 else entry_key(n)
     while (first_key := place.first_key_after(LOG, after)) is not None:
         first = parse_entry_key(first_key)

@@ -1,11 +1,11 @@
 """Mirrors of the metadata chain: chooses the stores for them, and copes with stores that fail or hang.
 
-    for each entry: as many mirrors as `metadata.copies` asks for, each with everything up to that entry, before the ack
+Before an entry is acknowledged, as many mirrors as `metadata.copies` asks for must have it, with all entries before it.
 
-For each entry the stores are chosen again: those that are registered and not fenced, elsewhere than the chain itself,
-the longest registered first; a store that failed or hung lately comes last. Processes may choose differently: each
-makes the mirrors whole on the stores that it counts on. Each store has its own thread, a daemon, because a store may
-never answer.
+The stores are chosen again for each entry, from those that are registered, not fenced, and elsewhere than the chain
+itself. The longest registered ones are tried first, and stores that failed or hung lately last. Processes may choose
+different stores: each makes the mirrors on the stores of its choice whole. Each store has its own daemon thread,
+because a store may never answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SYSTEM = SystemClock()
 
 
 class _Lane:
-    """The work for one mirror: at most one task at a time, in a thread of its own. `error` is that of the last task."""
+    """The work for one mirror: at most one task at a time, in its own thread. `error` is the last task's error."""
 
     def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
@@ -49,7 +49,7 @@ class _Lane:
 
     @property
     def busy(self) -> bool:
-        """True if a task is under way; False in a forked child, which does not have the thread."""
+        """True if a task is running. False in a forked child, where the thread does not exist."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, request: MirrorEntry, changed: threading.Condition) -> None:
@@ -69,10 +69,9 @@ class _Lane:
 
 
 class Mirrors:
-    """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain.
+    """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain. Thread-safe.
 
-    `check_life` raises unless a store has its registered INCARNATION. `perform` and `snapshot` may be called by several
-    threads.
+    `check_life` raises unless a store has its registered INCARNATION.
     """
 
     def __init__(
@@ -92,19 +91,20 @@ class Mirrors:
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
-        """Number of mirrors that must have an entry: `metadata.copies`, at most as many as there are stores elsewhere
-        than the chain.
+        """Return the number of mirrors that must have an entry: `metadata.copies`, or the number of stores elsewhere
+        than the chain if that is smaller.
 
-        A fenced store counts too: while it is needed, entries are acknowledged only once a new store is registered, or
-        the fenced store is removed.
+        A fenced store counts, although it can't have a mirror. So with too few other stores, no entry is acknowledged
+        until a new store is registered or the fenced store is removed.
         """
         copies = effective_cluster(state.config).metadata_copies if state.config else 0
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
 
     def perform(self, request: MirrorEntry) -> None:
-        """Put an entry on mirrors, with the earlier entries that they lack. Returns once enough mirrors have it.
+        """Put an entry on mirrors, with the earlier entries that they lack. Return once enough mirrors have it.
 
-        Raises InconsistentClusterId if another chain owns a store, otherwise NotEnoughReplicasAfterAppend.
+        Raises InconsistentClusterId if another chain owns a store, and NotEnoughReplicasAfterAppend if too few mirrors
+        have it.
         """
         state = request.head.state
         wanted = self.wanted(state)
@@ -139,7 +139,10 @@ class Mirrors:
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
 
     def snapshot(self, n: int) -> None:
-        """Put the snapshot of entry `n` on the mirrors. Waits SNAPSHOT_WAIT_MS for each at most; logs failures."""
+        """Put the snapshot of entry `n` on all mirrors that are whole and not busy. Log failures.
+
+        Waits at most SNAPSHOT_WAIT_MS for each mirror.
+        """
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
         threads = [
@@ -152,10 +155,10 @@ class Mirrors:
             thread.join(SNAPSHOT_WAIT_MS / 1000)
 
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
-        """True if the lane's task made the mirror whole. False if it is not whole yet, or the task failed.
+        """Return True if the lane's task, which has ended, made the mirror whole up to the requested entry.
 
-        An error is noted in `failures`, and the store is tried last for AVOIDED_MS; but InconsistentClusterId and
-        interrupts are raised.
+        If the task failed, its error is added to `failures`, and the store is tried last for AVOIDED_MS; but
+        InconsistentClusterId and interrupts are raised.
         """
         error = lane.error
         if error is None:
@@ -185,8 +188,8 @@ class Mirrors:
         return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
-        """The lanes of the stores that may have a mirror, in the order to try them. A store that can't be opened goes
-        to `failures`.
+        """Return the lanes of the stores that may have a mirror, in the order to try them. The error of a store that
+        can't be opened is added to `failures`.
         """
         lanes = []
         for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):

@@ -1,7 +1,7 @@
 """The beginning of a restored chain: its first entry, and the manifest of the snapshot as of that entry.
 
-Both are first put together into one object, then under their own keys. So a later process that finds the object can
-finish the restore, even if none of the restore's sources can be read any more.
+They are first put together into one object, and then each under its own key. So a later process that finds the object
+can finish the restore, even if none of the restore's sources can be read any more.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from sparklog.chain.framing import frame, unframe
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The bodies of the first entry and of the manifest. The chunks that the manifest names are stored already."""
+    """The bodies of the first entry and of the manifest. The manifest's chunks are already in the store."""
 
     entry: bytes
     manifest: bytes
 
 
 def encoded_beginning(beginning: Beginning) -> bytes:
-    """The body of the object under `restore_key`, with a checksum."""
+    """Return the body of the object under `restore_key`, with a checksum."""
     return frame("restore", msgspec.msgpack.encode(beginning))
 
 

@@ -1,7 +1,7 @@
 """Checks that the mirror on another store equals the chain: each entry byte for byte, and no hole. Only reads.
 
-A restore begins with the newest snapshot of the mirror, so only the entries after that snapshot have to be on the
-mirror. An entry whose original was deleted as old is decoded, but cannot be compared.
+A restore begins with the newest snapshot of the mirror, so only the entries after that snapshot must be there. An entry
+whose original was deleted as old is decoded, but cannot be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READ_WIDTH: Final = 32
 
 
 def verify_mirror(chain: ObjectStore, store_id: StoreId, store: ObjectStore, chain_id: str) -> ChainVerified:
-    """Compare the mirror on a store with the chain. Verifies nothing if there is no mirror.
+    """Compare the mirror on a store with the chain. Without a mirror, the result has no differences.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
@@ -60,7 +60,9 @@ class _MirrorCheck:
                 self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """The number, bytes and original bytes of each entry on the mirror, in order; None for bytes that are gone."""
+        """Yield each entry on the mirror, in order: its number, its bytes there, and its bytes in the chain. Missing
+        bytes are None.
+        """
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for stored in self._place.list_keys(LOG):
@@ -90,7 +92,7 @@ class _MirrorCheck:
             self._add(DifferenceKind.COPY_DAMAGED, entry_key(n), f"the copy of entry {n}", "another entry")
 
     def _named_by(self, n: int, body: bytes) -> None:
-        """Check that the mirror has the bodies of large commands that the entry names."""
+        """Check that the mirror has the bodies of large commands that entry `n` names."""
         for command in decode_entry(n, body).commands:
             for record in command.records:
                 if not isinstance(record, AppendedByReference):

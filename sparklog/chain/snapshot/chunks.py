@@ -28,7 +28,8 @@ _log = logging.getLogger("sparklog")
 class Chunk(msgspec.Struct, frozen=True):
     """An immutable object in the store: its checksums and its size.
 
-    A chunk of a table also has a number of rows, and runs [low, high) of rows that have died since it was written.
+    For a chunk of a table, `rows` is its number of rows, and `dead` has the rows that have died since it was written,
+    as runs [low, high).
     """
 
     sha256: str
@@ -39,8 +40,8 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, Chunk]) -> tuple[Chunk, ...]:
-    """The chunks of a table's blocks. A chunk not in `known` is encoded; it is added to `known`, and its bytes to
-    `prepared`.
+    """Return the chunks of a table's blocks. A block without a chunk in `known` is encoded: its chunk is added to
+    `known`, and the bytes to `prepared`.
     """
     chunks = []
     for block in blocks:
@@ -56,7 +57,7 @@ def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dic
 
 
 def replace_dead(chunk: Chunk, dead: tuple[tuple[int, int], ...]) -> Chunk:
-    """The same chunk, with the rows in the ranges `dead` ([low, high)) as its dead rows."""
+    """Return a copy of `chunk` whose dead rows are the ranges `dead`, each [low, high)."""
     return msgspec.structs.replace(chunk, dead=dead)
 
 
@@ -65,7 +66,7 @@ def _chunk_of(body: bytes, rows: int) -> Chunk:
 
 
 def packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Chunk]) -> Chunk:
-    """The chunk of a value as msgpack. Its bytes are added to `prepared`, unless `known` (by SHA-256) has the chunk."""
+    """Encode a value as msgpack, and return its chunk. Add the bytes to `prepared` unless `known` has the chunk."""
     body = msgspec.msgpack.encode(value)
     chunk = _chunk_of(body, 0)
     if chunk.sha256 not in known:
@@ -74,7 +75,7 @@ def packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Chunk]
 
 
 def put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
-    """Put a chunk unless it is there. A damaged chunk is replaced: its name says which bytes it must have.
+    """Put a chunk unless it exists. A damaged chunk is replaced.
 
     An existing chunk is read and compared, because a manifest must not name a chunk with other bytes.
     """
@@ -92,12 +93,12 @@ def put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
 
 
 def refused_as_taken(store: ObjectStore, key: str) -> StoreUnavailable:
-    """The error if the store refuses a key as taken, but has nothing under it."""
+    """Return the error for a store that refuses a key as taken, but has no object under it."""
     return StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there")
 
 
 def unpacked(store: ObjectStore, n: int, chunk: Chunk, kind: Callable[..., T] | type[T]) -> T:
-    """The value in a chunk that the snapshot of entry `n` names, decoded as `kind`. Raises ChainDamaged."""
+    """Read a chunk that the snapshot of entry `n` names, and decode its value as `kind`. Raises ChainDamaged."""
     body = _body(store, n, chunk)
     try:
         return msgspec.msgpack.decode(body, type=kind)
@@ -107,7 +108,7 @@ def unpacked(store: ObjectStore, n: int, chunk: Chunk, kind: Callable[..., T] | 
 
 
 def _body(store: ObjectStore, n: int, chunk: Chunk) -> memoryview:
-    """The bytes of a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    """Read a chunk that the snapshot of entry `n` names. Raises ChainDamaged if it is missing or damaged."""
     import pyarrow as pa
 
     key = chunk_key(chunk.sha256)
@@ -134,7 +135,7 @@ def _encode_columns(columns: Mapping[str, Column]) -> bytes:
 
 
 def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str]) -> Block:
-    """The block in a chunk that the snapshot of entry `n` names; `dtypes` are its columns. Raises ChainDamaged."""
+    """Read the block in a chunk that the snapshot of entry `n` names. `dtypes` has its columns. Raises ChainDamaged."""
     import pyarrow as pa
 
     body = pa.py_buffer(_body(store, n, chunk))

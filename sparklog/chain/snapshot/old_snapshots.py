@@ -1,14 +1,14 @@
 """Deletes objects that are not needed any more: old snapshots, chunks that no snapshot names, bodies of large commands.
 
-    list the objects -> decide which go (pure) -> delete them: manifests, then chunks, then bodies
+    list the objects -> decide which to delete (pure) -> delete manifests, then chunks, then bodies
 
-The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
-that misses a chunk finds the manifest gone and takes a newer one.
+The three newest whole snapshots are kept, and so is everything newer. Manifests are deleted before their chunks, so a
+reader that misses a chunk finds that the manifest is gone, and takes a newer one.
 
-A snapshot that is being written may be about to name a chunk that `delete_old` deletes. The process that acts later
-notices this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one
-is gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
-the oldest manifests: another, faster run may have kept only the newest.
+While `delete_old` deletes a chunk, another process may be writing a snapshot that names it. The process that acts later
+notices this. After `snapshot.write` has put the manifest, it looks for its chunks, and deletes the manifest if one is
+gone. After each deletion `delete_old` looks for new manifests, and puts the chunk back if one names it. `delete_old`
+deletes only the oldest manifests, because another, faster run may have kept only the newest.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class FoundSnapshot(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Objects of a chain's store that may be old: snapshots, newest first; chunks; bodies of commands below the newest
-    FLOOR.
+    """Objects of a chain's store, some of which may be old: snapshots, newest first; chunks; and bodies of those
+    commands that the newest FLOOR has passed.
     """
 
     snapshots: tuple[FoundSnapshot, ...]
@@ -60,7 +60,7 @@ class Old(msgspec.Struct, frozen=True):
 
 
 class OldDeleted(msgspec.Struct, frozen=True):
-    """Numbers of objects and bytes that were deleted, of objects that could not be, and the first few reasons."""
+    """Numbers of deleted objects, of their bytes, and of objects that could not be deleted; the first few errors."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -69,7 +69,9 @@ class OldDeleted(msgspec.Struct, frozen=True):
 
 
 def find(store: ObjectStore) -> Found:
-    """List the objects. Chunks are listed after the manifests were read, so a named chunk that is not listed is really
+    """List the snapshots, chunks and bodies in the store.
+
+    Chunks are listed after the manifests were read. So a chunk that a manifest names but that is not listed is really
     gone.
     """
     snapshots = tuple(_found(store, snapshot_) for snapshot_ in store.list_keys(SNAPSHOTS))
@@ -89,7 +91,7 @@ def _found(store: ObjectStore, stored: StoredKey) -> FoundSnapshot:
 
 
 def oldest_kept(found: Found) -> FoundSnapshot | None:
-    """The oldest of the KEPT newest whole snapshots; None while there are fewer. It stays, and so do all newer ones."""
+    """Return the oldest of the KEPT newest whole snapshots, or None if there are fewer. It and all newer ones stay."""
     existing = {chunk.key for chunk in found.chunks}
     whole = [
         candidate for candidate in found.snapshots if candidate.chunks is not None and candidate.chunks <= existing
@@ -98,10 +100,10 @@ def oldest_kept(found: Found) -> FoundSnapshot | None:
 
 
 def decide_old(found: Found) -> Old:
-    """Objects that may be deleted: none while there are fewer than KEPT whole snapshots.
+    """Return the objects that may be deleted: none if there are fewer than KEPT whole snapshots.
 
-    The body of a command may go once FLOOR has passed it in the oldest snapshot kept. Then no entry after that snapshot
-    names it, so opening the chain does not read it; and FLOOR refuses any new entry that would name it.
+    The body of a command may be deleted once FLOOR has passed the command in the oldest snapshot that is kept. No entry
+    after that snapshot names the body, so opening the chain does not read it. FLOOR refuses new entries that name it.
     """
     oldest = oldest_kept(found)
     if oldest is None:
@@ -121,8 +123,8 @@ def _is_below(key: str, floor: EntryNumber) -> bool:
 
 
 def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
-    """Delete the objects of `old` one by one, despite failures. But if a manifest can't be deleted, all chunks and
-    bodies stay.
+    """Delete the objects of `old` one by one, despite failures. If a manifest can't be deleted, keep all chunks and
+    bodies.
     """
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
@@ -150,7 +152,7 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
 
 
 def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
-    """Delete the chunks that no new snapshot may name: no snapshot that has appeared since `found`."""
+    """Delete these chunks, except those that a snapshot may name that has appeared since the listing `found`."""
     new = _NewSnapshots(store, found)
     new.look()
     gone = size_bytes = 0
@@ -165,9 +167,7 @@ def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey
 
 
 def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
-    """Delete a chunk, and put it back if a snapshot that may name it has appeared meanwhile. True if the chunk stays
-    deleted.
-    """
+    """Delete a chunk. Put it back if a snapshot that may name it has appeared meanwhile. True if this deleted it."""
     try:
         body = bytes(store.get(chunk))
     except KeyNotFound:  # another run was faster
@@ -193,7 +193,7 @@ class _NewSnapshots:
         self._named: frozenset[str] | None = frozenset()  # None: one of them can't be read
 
     def look(self) -> None:
-        """Read the snapshots that have appeared since the last look."""
+        """Read the snapshots that have appeared since the last call."""
         for stored in list(self._store.list_keys(SNAPSHOTS)):
             if stored.key not in self._known:
                 chunks = _found(self._store, stored).chunks
@@ -201,5 +201,5 @@ class _NewSnapshots:
                 self._known.add(stored.key)
 
     def may_name(self, chunk: str) -> bool:
-        """True if a new snapshot may name the chunk."""
+        """True if a new snapshot names the chunk, or can't be read."""
         return self._named is None or chunk in self._named

@@ -3,8 +3,8 @@
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
     meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the other parts of the state
 
-A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
-rows that have died since. So a snapshot costs only what changed.
+A chunk that has not changed since the last snapshot is not written again: the new manifest names it, with the table
+rows that have died since. So the cost of a snapshot depends only on what changed.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ PARALLEL_CHUNKS = 8
 
 
 class ChunksGone(StoreUnavailable):
-    """A snapshot could not be written because known chunks are gone: forget all known chunks, and try again."""
+    """A snapshot could not be written because known chunks are gone. Forget all known chunks, and try again."""
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`ProducerState` with its map as pairs, because the keys of the map are structs."""
+    """`ProducerState` with its map as pairs, because a stored map can't have structs as keys."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -92,9 +92,9 @@ class SmallState(msgspec.Struct, frozen=True):
 
 
 class StoredGroups(msgspec.Struct, frozen=True):
-    """The groups, and the texts that were committed with their offsets.
+    """The consumer groups, and the metadata texts that were committed with their offsets.
 
-    `metadata` has a group's number, a partition key and a text each.
+    An element of `metadata` is a group's number, a partition key and a text.
     """
 
     groups: tuple[ConsumerGroup, ...] = ()
@@ -102,9 +102,9 @@ class StoredGroups(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One snapshot without the chunks' bytes. `entry_hash` is the hash of entry n.
+    """One snapshot without the bytes of its chunks. `entry_hash` is the hash of entry `n`.
 
-    `results` are chunks of the table of commands. Partitions name a store by its position in `stores`.
+    `results` are chunks of the table of commands. Stored partitions name a store by its position in `stores`.
     """
 
     chain_id: str
@@ -138,7 +138,7 @@ _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_re
 class Prepared:
     """A snapshot that was taken from the state, but not written yet.
 
-    `bodies` has the new chunks, by sha256. The other chunks are in the store already.
+    `bodies` has the bytes of the new chunks, by SHA-256. The other chunks are already in the store.
     """
 
     manifest: Manifest
@@ -146,10 +146,10 @@ class Prepared:
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Prepared:
-    """Take a snapshot of `state`. `known` has the chunks already in the store; new chunks of tables are added to it.
+    """Take a snapshot of `state`. `known` has the chunks in the store, by SHA-256, and gets the new chunks of tables.
 
-    The state does not change, but its blocks remember which chunks hold them, so that the next snapshot does not have
-    to encode them again.
+    The state does not change, except that each block remembers its chunk, so that the next snapshot need not encode it
+    again.
     """
     prepared: dict[str, bytes] = {}
 
@@ -208,11 +208,10 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
 
 
 def write(store: ObjectStore, prepared: Prepared) -> Manifest:
-    """Put the new chunks, then the manifest. Returns the manifest that is in the store.
+    """Put the new chunks, then the manifest. Return the manifest that is in the store.
 
-    That may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
-    ChunksGone, and leaves no manifest, if a chunk that the manifest names was deleted meanwhile because no snapshot, or
-    only old snapshots, named it.
+    It may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
+    ChunksGone, and leaves no manifest, if a chunk that the manifest names was deleted as old meanwhile.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -234,7 +233,7 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
 
 
 def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
-    """The keys of chunks that a snapshot names and the store does not have."""
+    """Return the keys of the chunks that a snapshot names and the store does not have."""
     keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
         return [
@@ -243,17 +242,17 @@ def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
-    """Keys and bodies in the order in which they are written: the new chunks, then the manifest that names them."""
+    """Yield the keys and bodies to put, in this order: the new chunks, then the manifest that names them."""
     for sha256, body in prepared.bodies.items():
         yield chunk_key(sha256), body
     yield snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
 
 
 def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
-    """The newest snapshot that can be read; None if the state must be built from the entries alone.
+    """Load the newest snapshot that can be read. None if the state must be built from the entries alone.
 
-    A damaged snapshot is skipped with a warning, because older snapshots and the entries lead to the same state; the
-    next snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
+    A damaged snapshot is skipped with a warning, because older snapshots and the entries lead to the same state. Raises
+    ChainDamaged if no snapshot can be read and the first entries are gone.
     """
     first: ChainDamaged | None = None
     for key in _newest_first(store):
@@ -272,7 +271,9 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests, newest first. One that appears meanwhile comes next: older ones may soon be deleted."""
+    """Yield the keys of manifests, newest first. A new manifest that appears meanwhile comes next, because vacuum may
+    delete older ones soon.
+    """
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -284,7 +285,7 @@ def _newest_first(store: ObjectStore) -> Iterator[str]:
 
 
 def newest(store: ObjectStore) -> Manifest | None:
-    """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
+    """Return the manifest of the newest snapshot, or None if there is no snapshot. Raises ChainDamaged."""
     for key in _newest_first(store):
         try:
             return read_manifest(store, key)
@@ -306,7 +307,7 @@ def read_manifest(store: ObjectStore, key: str) -> Manifest:
 
 
 def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
-    """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, truncated or altered."""
+    """Load the state that the snapshot holds. Raises ChainDamaged if a chunk is missing, truncated or altered."""
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
 
         def blocks(table: type[BlockTable], chunks: tuple[Chunk, ...]) -> Iterator[Block]:
@@ -366,7 +367,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 
 
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
-    """The chunks that a snapshot names, by sha256: later snapshots need not write them again."""
+    """Return the chunks that a snapshot names, by SHA-256. Later snapshots need not write them again."""
     groups = () if manifest.groups is None else (manifest.groups,)
     small = (manifest.topics, manifest.partitions, manifest.small, *groups)
     tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)
@@ -374,5 +375,5 @@ def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
 
 
 def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:
-    """The values in the order of their keys, so that equal maps give equal bytes in every process."""
+    """Return the values in the order of their keys, so that equal maps give equal bytes in every process."""
     return tuple(values[key] for key in sorted(values))

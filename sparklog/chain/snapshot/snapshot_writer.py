@@ -1,6 +1,4 @@
-"""Writes a snapshot every SNAPSHOT_EVERY entries, after a commit and in a thread of its own, so that the chain opens
-fast.
-"""
+"""Writes a snapshot every SNAPSHOT_EVERY entries, in its own thread after a commit, so that the chain opens fast."""
 
 from __future__ import annotations
 
@@ -25,7 +23,9 @@ class SnapshotWriter:
         self._lock = threading.Lock()
 
     def write_if_due(self) -> None:
-        """Begin a snapshot if the newest known one is SNAPSHOT_EVERY entries old. Returns at once, and never raises."""
+        """Begin a snapshot if SNAPSHOT_EVERY entries follow the newest known one. Returns at once. Errors are only
+        logged.
+        """
         if not self._is_due():
             return
         with self._lock:
@@ -40,8 +40,8 @@ class SnapshotWriter:
                 self._thread = thread
 
     def write(self) -> int:
-        """Write a snapshot of the newest known state, here and on the mirrors, unless it is known to exist. Returns its
-        entry number.
+        """Write a snapshot of the newest known state here and on the mirrors, unless it exists. Return its entry
+        number.
 
         Raises ChunksGone, after which another attempt may succeed, and the store's errors.
         """
@@ -62,7 +62,7 @@ class SnapshotWriter:
         return head.n
 
     def close(self) -> None:
-        """Wait until no snapshot is being written."""
+        """Wait for the end of a snapshot that is being written."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -1,6 +1,6 @@
-"""A partition as a snapshot holds it: stores as numbers, and no field that follows from the others.
+"""A partition in the form of snapshots. A store is a number, and a field is None if it has its usual value.
 
-There may be 100,000 partitions, and a snapshot writes them all.
+This form is small, because a snapshot has all partitions, which may be 100,000.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ StoredStores = tuple[int, ...]  # positions in the snapshot's list of stores
 
 
 class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
-    """Fields that few partitions need: too few replicas in sync, a move under way, or lost records."""
+    """Fields that few partitions need: those with too few replicas in sync, a move under way, or lost records."""
 
     elr: StoredStores
     adding: StoredStores
@@ -28,7 +28,9 @@ class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
-    """A partition. `isr` None: all replicas. `log_ends` and `high_watermark` None: the next offset."""
+    """A partition. If `isr` is None, all replicas are in sync. If `log_ends` or `high_watermark` is None, it equals
+    `next_offset`.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -47,7 +49,7 @@ class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartition:
-    """The partition in stored form: in place of each store its number in `numbers`."""
+    """Return the partition in stored form. `numbers` has the number of each store."""
     value = partition.replication
 
     def numbered(stores: Iterable[StoreId]) -> tuple[int, ...]:
@@ -79,7 +81,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if `stores` has no such position."""
+    """Inverse of `stored`: `stores` has the store of each number. Raises IndexError for an unknown number."""
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
         return tuple(stores[number] for number in bits)

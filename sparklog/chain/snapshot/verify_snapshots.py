@@ -17,8 +17,8 @@ Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, 
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """The manifests that can be read, oldest first. Damaged ones are passed to `differs`; those deleted meanwhile are
-    left out.
+    """Return the manifests that can be read, oldest first. `differs` is called for damaged ones. Those deleted
+    meanwhile are left out.
     """
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):
@@ -32,8 +32,8 @@ def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
 
 
 def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> ClusterState | None:
-    """The state that a snapshot holds; None if a part is damaged, which `differs` gets, or the snapshot was deleted
-    meanwhile.
+    """Return the state that a snapshot holds. None if it was deleted meanwhile, or is damaged: then `differs` is
+    called.
     """
     damaged: list[tuple[str, str, str]] = []
     for sha256 in snapshot.known_chunks(manifest):

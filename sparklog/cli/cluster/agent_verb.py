@@ -30,10 +30,10 @@ def agent(
 ) -> None:
     """Fetch the records that a store's replicas lack, and report them, so that the replicas join and stay in the ISR.
 
-    In partitions that its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. The agent prints a
-    line when it is up, behind or caught up, and for lagging replicas, errors and losses. SIGTERM and Ctrl-C stop it
-    cleanly. Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another
-    cluster.
+    While no coordinator leads, the agent also checks the partitions that its store leads: replicas that lag for
+    replica.lag.time.max.ms leave the ISR. The agent prints a line when it is up, behind or caught up, and for lagging
+    replicas, errors and losses. SIGTERM and Ctrl-C stop it cleanly. With --once, exit 1 if something could not be
+    fetched. Exit 4 if the store is fenced or belongs to another cluster.
     """
     from sparklog.agent.run import AgentRun
     from sparklog.core.types import StoreId
@@ -54,9 +54,7 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first SIGTERM or SIGINT. Then the handlers from before apply, so a second signal ends the
-    process.
-    """
+    """Call `stop` at the first SIGTERM or SIGINT, and restore the previous handlers: a second one ends the process."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

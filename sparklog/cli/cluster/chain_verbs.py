@@ -1,4 +1,4 @@
-"""`sparklog chain …`: the metadata chain itself."""
+"""`sparklog chain …`: show the metadata chain, and write snapshots of its state."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ def write(
         metavar="ID", help="A command id (an error with an unknown outcome names it), a writeId, or a txnAppId."
     ),
 ) -> None:
-    """Show the outcome of a write. Exit 3 if the chain does not have it: it did not land, or is no longer kept.
+    """Show the outcome of a write. Exit 3 if the chain has none: the write did not land, or its outcome was dropped.
 
-    For a txnAppId, show its last version, which is kept until `cluster forget-applications`. If a write with an unknown
-    outcome is not in the chain and FLOOR has not passed it, it did not land.
+    The last version of a txnAppId is kept until `sparklog cluster forget-applications`. Other outcomes are dropped when
+    FLOOR passes the chain position at which the write began. A write that is not found before that has not landed.
     """
     from sparklog.core.errors import InvalidOption, NotFound
     from sparklog.core.tables.result_table import COMMAND_ID

@@ -40,9 +40,10 @@ def cost(
 ) -> None:
     """Estimate the cost of the cluster per day: requests, bytes and storage, with advice on how to reduce it.
 
-    The last 24 hours are counted from the entries of the chain: from all of them, or from 512 evenly spread ones if
-    there are more. Reading an entry costs a GET. docs/cost.md has the number of requests of each operation. Reads leave
-    no trace in the chain, so only those given by options are counted. "not counted" lists what else is left out.
+    The activity of the last 24 hours is read from the chain: from all entries, or from 512 evenly spread entries if
+    there are more than 512. Each entry that is read costs a GET. docs/cost.md has the number of requests of each
+    operation. The chain does not record reads, so only the reads that you give by options are counted. "not counted"
+    lists what else is left out.
     """
     import tomllib
 

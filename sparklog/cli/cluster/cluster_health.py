@@ -24,20 +24,23 @@ SHOWN_OBJECTS = 5  # shown objects with a problem; JSON has all
 def health() -> None:
     """Show the problems of the cluster, and the state of its stores and jobs.
 
-    One screen: size, work that waits for roll, retention and deletion, stores, and the last run of each job.
+    The report has the size of the cluster, the work that waits for roll, retention and deletion, the stores, and the
+    last run of each job.
 
-    Health reads each store's mark; writes, reads and removes a small object (on a disk under append/, where logs are
-    written, else under probe/); and looks for a sample of the objects: at most a hundred, the newest and oldest of each
-    topic first, with their sizes and last bytes. On a disk it also checks directory permissions. "not checked" lists
-    the checks that were left out: only segment dump compares the bytes of records. A store that does not answer is
-    reported after 20 seconds.
+    On each store, health reads the file INCARNATION, and writes, reads and removes a small object. This object is under
+    append/ on a disk where logs have been written, otherwise under probe/. Health samples at most a hundred objects,
+    the newest and oldest of each topic first: it compares their sizes and reads their last bytes. On a disk it also
+    checks directory permissions. A store that does not answer is reported after 20 seconds. "not checked" lists the
+    checks that were left out, such as the bytes of records, which segment dump compares.
 
     Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
     does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
     replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
     a job failed; no snapshot was written for a long time.
-    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all problems of a fenced
-    store; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its object.
+
+    These are only remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all
+    problems of a fenced store; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers
+    rebuild from its object; reserved space that was freed.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
@@ -96,7 +99,7 @@ def _show_unreadable(problem: str) -> None:
 def _report(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
-    """The document to show: its single values, and its lists of stores and jobs with the orphans."""
+    """Return the report in two maps: its single values, and its details under "orphans", "stores" and "jobs"."""
     from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
     from sparklog.core.placement.replica_health import replication_health
     from sparklog.core.types import StoreId
@@ -191,7 +194,7 @@ def _store_in_words(store: dict[str, Any]) -> str:
 
 
 def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
-    """Values by name: the newest entry of the chain, FLOOR, the newest snapshot, and the number of entries since it."""
+    """Return the newest entry of the chain, FLOOR, the newest snapshot and the number of entries after it, by name."""
     from sparklog.chain.snapshot.snapshot import newest
 
     manifest = newest(cluster.connection.follower.store)
@@ -206,7 +209,7 @@ def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
 
 
 def size(state: ClusterState) -> dict[str, Any]:
-    """Values by name: the numbers of topics, partitions, records, slices and applications, and the bytes of the log."""
+    """Return the numbers of topics, partitions, records, slices and applications, and the bytes of the log, by name."""
     partitions = state.partitions.values()
     return {
         "topics": len(state.topics),
@@ -219,7 +222,7 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
-    """Values by name: the work that waits for the next run of each job, by this machine's clock."""
+    """Return the work that waits for roll, retention and deletion at time `at_ms`, as numbers by name."""
     from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
     from sparklog.core.maintenance.roll_rule import plan_roll
 
@@ -241,9 +244,9 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """The orphans that the last vacuum counted: a new count would have to list every store.
+    """Return the numbers of orphans in the report of the last vacuum, or None without a report.
 
-    None before its first run.
+    A new count would have to list every store.
     """
     import msgspec
 

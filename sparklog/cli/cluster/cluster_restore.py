@@ -37,12 +37,13 @@ def restore(
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Restore a cluster whose metadata is lost, to the new place --cluster.
+    """Restore a cluster whose metadata is lost. The new metadata is written at --cluster.
 
-    Needs metadata.copies >= 1. Give any store of the lost cluster: the addresses of the others are recorded there.
-    Acknowledged records come back with their offsets; --dry-run shows up to which entry each store has copies. The
-    restored cluster has a new chain id, so clients must connect again. The stores refuse processes that still use the
-    lost metadata. If the command is interrupted, run it again. See "When the metadata is lost" in docs/replication.md.
+    The lost cluster must have had metadata.copies >= 1. Name any of its stores with --from: the addresses of the other
+    stores are recorded there. Acknowledged records come back with their offsets; --dry-run shows up to which entry each
+    store has copies. The restored cluster has a new chain id, so clients must connect again. The stores refuse
+    processes that still use the lost metadata. If the command is interrupted, run it again. See "When the metadata is
+    lost" in docs/replication.md.
     """
     from sparklog.client.restoring.restore_cluster import restore_cluster
     from sparklog.storage.open_store import absolute_url

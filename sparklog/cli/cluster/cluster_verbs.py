@@ -56,7 +56,7 @@ def init(
 ) -> None:
     """Create a cluster at --cluster: mark its stores and write entry 0 of its metadata chain.
 
-    On a disk, 4 MiB are reserved beside the metadata, for the case that the disk is full: see sparklog store free.
+    If --cluster is on a disk, 4 MiB are reserved there. If the disk is ever full, sparklog store free frees them.
     """
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
@@ -74,9 +74,7 @@ def init(
 
 
 def _make_reserve(url: str) -> None:
-    """Reserve space for commits if the metadata is on a disk. Print a warning if that fails: a cluster works without
-    it.
-    """
+    """Reserve space for commits if the metadata is on a disk. If that fails, only print a warning."""
     from sparklog.core.errors import SparklogError
     from sparklog.storage.local.store import LocalStore
     from sparklog.storage.open_store import open_store
@@ -192,8 +190,8 @@ def forget_applications(
 ) -> None:
     """Forget the last versions of applications (txnAppId). Otherwise they are kept forever.
 
-    If a job with one of these ids runs again, it writes its rows a second time. An application that wrote after FLOOR,
-    which `sparklog job vacuum` raises, is kept.
+    If a job with one of these ids runs again, it writes its rows a second time. Applications that wrote after FLOOR are
+    kept; `sparklog job vacuum` raises FLOOR.
     """
     from sparklog.core.commands import ForgetApplications
     from sparklog.core.idempotence.applications import old_applications

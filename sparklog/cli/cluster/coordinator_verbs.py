@@ -91,8 +91,9 @@ def run(
     """Coordinate the cluster: commit for all its clients, or stand by until the leading coordinator is silent.
 
     While a coordinator leads, clients, jobs and agents send their commands to it. SIGTERM and Ctrl-C stop it cleanly:
-    it resigns, then a standby leads, or without one the cluster is embedded again. The leading coordinator runs roll,
-    compaction and retention (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
+    it resigns, and a standby takes over. Without a standby, the cluster is embedded again: every process commits for
+    itself. The leading coordinator runs roll, compaction and retention every log.retention.check.interval.ms, and
+    vacuum every vacuum.interval.ms.
     """
     if context.invoked_subcommand is not None:
         return
@@ -148,8 +149,8 @@ def resign(
 ) -> None:
     """Make the leading coordinator resign. A standby takes over; without one, the cluster is embedded again.
 
-    With --force, this command itself writes the resignation to the chain. That is safe at any time: entries that the
-    coordinator writes after it are ignored.
+    With --force, this command does not ask the coordinator, but writes the resignation to the chain. That is safe at
+    any time: later entries of that coordinator are ignored.
     """
     from sparklog.core.commands import ResignCoordination
 
@@ -182,10 +183,10 @@ def token(
         None, "--append", metavar="FILE", help="Add the principal to this access file, and print only the token."
     ),
 ) -> None:
-    """Generate a token for a principal and print it, with the lines for the access file. It is never shown again.
+    """Generate a token for a principal, and print it with the lines for the access file. It can't be shown again.
 
-    The file holds only the token's SHA-256. To replace a token, add the hash of a new token beside the old hash, give
-    the new token to its user, then remove the old hash.
+    The access file holds only the SHA-256 of the token. To replace a token, add the hash of a new token beside the old
+    hash, give the new token to its user, then remove the old hash.
     """
     from sparklog.coordinator.access.access_file import lines_of, token_hash, with_principal
     from sparklog.host.dice import new_token

@@ -29,7 +29,10 @@ CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doct
 
 
 class Diagnosis(NamedTuple):
-    """The result of one check: `problem` is "ok" or the problem, and `mend` is the remedy, if there is one."""
+    """The result of a check of `what`, such as a store or this machine. `check` is the condition that should hold.
+
+    `problem` is "ok" or the problem; `mend` is the remedy, if there is one.
+    """
 
     what: str
     check: str
@@ -42,20 +45,20 @@ class Diagnosis(NamedTuple):
 
 
 def doctor(spark: bool = SPARK) -> None:
-    """Find problems of this machine: Java, Spark, the Python of its tasks; with --cluster, also access to stores.
+    """Find problems of this machine (Java, Spark, the Python of Spark's tasks) and of a cluster's stores.
 
-    Each problem is shown with its remedy. With a cluster (--cluster, --config or SPARKLOG_CLUSTER), the extras that its
-    addresses need must be installed, and each store must support put-if-absent, read-after-write, ordered listings,
-    ranged reads and deletes: without them, a log would lose writes. A probe lets writers race under probe/ and removes
-    its objects. Exit 5 if there is a problem.
+    Each problem is shown with its remedy. The stores are checked if a cluster is given (--cluster, --config or
+    SPARKLOG_CLUSTER). The packages for their addresses must be installed, and each store must support put-if-absent,
+    read-after-write, ordered listings, ranged reads and deletes: without them, a log would lose writes. The check lets
+    writers race under probe/, and removes its objects. Exit 5 if there is a problem.
     """
     show(examine(settings.cluster_if_named(), spark=spark))
 
 
 def cluster_doctor(spark: bool = SPARK) -> None:
-    """Probe every store and compare installations, as `sparklog doctor` does; here the cluster must be given.
+    """Make all checks of `sparklog doctor`: of a cluster's stores, Java, Spark and the Python of Spark's tasks.
 
-    Exit 5 if there is a problem.
+    The cluster must be given. Exit 5 if there is a problem.
     """
     show(examine(settings.cluster(), spark=spark))
 
@@ -69,10 +72,7 @@ def show(diagnoses: Iterator[Diagnosis]) -> None:
 
 
 def examine(url: str | None, *, spark: bool) -> Iterator[Diagnosis]:
-    """All diagnoses; those that explain others come first.
-
-    Without `url`, no cluster is examined; without `spark`, neither Java nor Spark.
-    """
+    """Yield all diagnoses: those of the cluster, unless `url` is None; then, with `spark`, those of Java and Spark."""
     if url is not None:
         yield from _cluster(url)
     if spark:
@@ -118,9 +118,7 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
 
 
 def _extra(what: str, url: str) -> list[Diagnosis]:
-    """Check that the packages of the extra that `url` needs are installed; [] if it needs none. `what`: the store's
-    name.
-    """
+    """Check that the packages for the address `url` of the store `what` are installed. Return [] if it needs none."""
     from importlib.util import find_spec
 
     from sparklog.core.extras import MODULES, extra_of, install_line
@@ -152,7 +150,7 @@ def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Diagnosis]:
 
 
 def _failed(what: str, check: str, error: SparklogError) -> Diagnosis:
-    """The diagnosis for a check of the store `what` that raised `error`."""
+    """Return the diagnosis and remedy for a check of store `what` that ended with `error`."""
     from sparklog.client.error_line import print_traceback_if_wanted
     from sparklog.core.errors import MAKE_ROOM, StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
 
@@ -194,7 +192,7 @@ def _spark() -> Iterator[Diagnosis]:
 
 
 def _tasks() -> Iterator[Diagnosis]:
-    """Compare the installation of this process with those of Spark's tasks: one diagnosis for each host."""
+    """Compare the installation of this process with those of Spark's tasks. Yield one diagnosis for each host."""
     from sparklog.core.errors import SparklogError
     from sparklog.spark.installations import installation_here, installations
     from sparklog.spark.job_session import job_session

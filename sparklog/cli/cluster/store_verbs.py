@@ -36,9 +36,9 @@ def add(
     """Add a store, or bring back a fenced one.
 
     The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
-    moves existing replicas there. A fenced store comes back under its id, with its data, and without @ZONE in its old
-    zone. If its INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it. If
-    only some objects are missing, a warning says so, and its agent fetches them.
+    moves existing replicas there. A fenced store comes back with its id and its data. It keeps its zone unless you give
+    @ZONE. If its INCARNATION is missing or has changed, the store was wiped: it comes back empty, and its agent fills
+    it. If only some objects are missing, a warning says so, and its agent fetches them.
     """
     from sparklog.client.stores.add_store import add_store
     from sparklog.core.types import StoreId
@@ -71,7 +71,7 @@ def list_stores() -> None:
     """List the stores.
 
     A store is "live" if its agent is up, "dead" if its agent is silent, "stopped" if its agent was stopped, "new" if it
-    never had one, or "fenced". The size is that of its replicas.
+    never had an agent, and "fenced" if it is fenced. Its size is the size of its replicas.
     """
     from sparklog.core.placement.replica_status import store_uses
     from sparklog.storage.open_store import join_url
@@ -144,10 +144,10 @@ def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 def free() -> None:
     """Free the space reserved on the disk of the metadata, so that a full disk accepts commits again.
 
-    First stop the writers: they would fill the disk at once. Then free the space, delete data that is not needed
-    (sparklog topic delete-records, or a shorter retention and sparklog job retention), and reserve the space again with
-    sparklog store reserve. If the disk of another store is full, only writes of records fail: no space needs to be
-    freed.
+    First stop the writers, because they would fill the disk at once. Then free the space, delete data that is not
+    needed (sparklog topic delete-records, or a shorter retention and sparklog job retention), and reserve the space
+    again with sparklog store reserve. If only the disk of another store is full, this command is not needed: writes of
+    records fail, but commits still work.
     """
     disk = _disk_of_metadata()
     freed_bytes = disk.reserve.give_back()

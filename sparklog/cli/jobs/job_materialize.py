@@ -58,7 +58,7 @@ def materialize(
 ) -> None:
     """Copy a topic into a Delta table, each record exactly once, even if runs are killed or overlap.
 
-    The table itself stores its position in the topic. Spark needs Delta Lake: see docs/maintenance.md.
+    The offsets reached are stored in the table itself. Spark needs Delta Lake: see docs/maintenance.md.
     """
     from sparklog.spark.materialize.columns import Layout
     from sparklog.spark.materialize.materialize_job import Table, check_table

@@ -1,4 +1,4 @@
-"""Runs a job from the command line: the options of every job, its report, and the message after Ctrl-C."""
+"""Runs a maintenance job for a verb: the options that all jobs have, the report, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def run_on_spark(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job. `session` starts Spark if the job has tasks for it. A dry run prints its plan to stdout.
+    """Run a maintenance job with its tasks on Spark, and write its report. A dry run prints its plan to stdout.
 
-    The options are those of the command line: `now` is --now, `report_file` is --report.
+    `session` starts Spark, and is called when the job has tasks. `now` is the option --now, `report_file` is --report.
     """
 
     def run_here() -> JobReport:
@@ -64,9 +64,9 @@ def run_on_spark(
 
 
 def run_to_report(run: Callable[[], JsonReport], report_file: str | None) -> None:
-    """Run a job and write its report; `--format json` prints it. Raises typer.Exit if part of the job failed.
+    """Run a job and write its report; with `--format json`, also print it. Raises typer.Exit if part of the job failed.
 
-    Before the job starts, a report file that cannot be written is refused.
+    Raises InvalidInput before the job starts if the report file can't be written.
     """
     from sparklog.maintenance.job_report_file import check_report_file, write_report
 

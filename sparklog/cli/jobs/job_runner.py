@@ -1,4 +1,4 @@
-"""The runner of jobs for the coordinator and `sparklog job run-all`, from --job-command and the configuration."""
+"""The option --job-command: how the coordinator and `sparklog job run-all` run jobs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ JOB_COMMAND = typer.Option(
 
 
 def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
-    """Return a function that makes the runner of jobs for a cluster's address, or None if --job-command is none.
+    """Return a function from a cluster's address to the runner of its jobs, or None if --job-command is none.
 
-    `given` is the option --job-command. Raises InvalidInput.
+    `given` is the option --job-command. Raises InvalidInput for a malformed command.
     """
     from sparklog.maintenance.job_command import LOCAL, JobCommand, command_words
 

@@ -1,4 +1,4 @@
-"""Recurring jobs: `sparklog job run-all`, and the coordinator's part of `sparklog job status`."""
+"""Recurring jobs: runs them for `sparklog job run-all`, and makes the rows of `sparklog job status`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None) -> None:
-    """Run the jobs `names` (by default those that coordinators schedule): once, or every `every_s` seconds.
+    """Run the jobs `names` once, or every `every_s` seconds until SIGTERM or SIGINT.
 
-    Repeated runs end at SIGTERM or SIGINT. Raises typer.Exit if the last run of a job failed.
+    Without `names`, run the jobs that coordinators schedule. Raises typer.Exit if the last run of any job failed.
     """
     from sparklog.maintenance.jobs import JOBS, SCHEDULED, in_order
 
@@ -58,7 +58,7 @@ def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None)
 
 
 class _RunAll:
-    """One call of run-all. `rows` holds the last run of each job, for the table at the end."""
+    """One call of run-all. `rows` holds the last run of each job by name, for the table at the end."""
 
     def __init__(self, runner: JobRunner, jobs: Sequence[str]) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
@@ -66,7 +66,7 @@ class _RunAll:
         self._jobs = jobs
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do the work until it ends or SIGTERM or SIGINT arrives. Return True if a signal arrived."""
+        """Run `work` until it ends, or until SIGTERM or SIGINT arrives. Return True if a signal arrived."""
         task = asyncio.create_task(work)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -138,7 +138,7 @@ def _warn_if_scheduled(connection: Connection) -> None:
 
 
 def status_rows(runs: Mapping[str, LastRun], jobs: Sequence[JobStanding] | None) -> list[dict[str, Any]]:
-    """A row for each job: its last run, and with a coordinator also its current state and next run."""
+    """Return a row for each job: its last run and, unless `jobs` is None, its state and next run at the coordinator."""
     from sparklog.maintenance.jobs import in_order
 
     standing = {job.job: job for job in jobs or ()}

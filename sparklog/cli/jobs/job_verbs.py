@@ -56,8 +56,8 @@ def compaction(
     """Keep only the last record of each key, in topics with cleanup.policy=compact.
 
     Only sealed segments are compacted, so run roll first. min.cleanable.dirty.ratio, min.compaction.lag.ms and
-    max.compaction.lag.ms decide which partitions are due. A tombstone is removed delete.retention.ms after the first
-    run that passed it.
+    max.compaction.lag.ms decide which partitions are due. A tombstone stays for delete.retention.ms after the first run
+    that reached it; the next run removes it.
     """
     from sparklog.maintenance.rewrite.compaction_job import run_compaction
 
@@ -75,9 +75,10 @@ def compaction(
 def retention(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Drop old segments, and delete the objects that are due.
+    """Drop old segments from the log, and delete retired objects.
 
-    Whole segments are dropped, by retention.ms and retention.bytes. Objects are deleted once their delay has passed.
+    Whole segments are dropped, as retention.ms and retention.bytes demand. Objects that this or another job has retired
+    are deleted once their delay (file.delete.delay.ms) has passed.
     """
     from sparklog.maintenance.space.retention_job import run_retention
 
@@ -88,9 +89,9 @@ def retention(
 def vacuum(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Delete uploads that no write can name any more, and old entries and snapshots of the metadata.
+    """Delete uploads that no write can commit any more, and old entries and snapshots of the metadata.
 
-    Each is kept for a little longer than floor.delay.ms (default: seven days).
+    All of these are kept for a little longer than floor.delay.ms (default: seven days).
     """
     from sparklog.maintenance.space.vacuum_job import run_vacuum
 
@@ -109,9 +110,9 @@ def replication(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Copy the records that replicas lack to their stores, with many tasks at once, and report them.
+    """Copy missing records to the stores of replicas, with many tasks at once, and report the replicas' new ends.
 
-    Agents do the same step by step; both may run at the same time.
+    Agents do the same step by step. This job may run while agents run.
     """
     from sparklog.maintenance.replication_job import run_replication
 
@@ -133,10 +134,10 @@ def verify(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Compare all stored objects with the chain, byte for byte, and the chain with itself. Changes nothing.
+    """Compare all stored objects with the chain, byte for byte. Changes nothing.
 
-    Without --topic and --store, also verify the metadata and its copies. Exit 1 if anything differs or could not be
-    read. The report lists each difference with the offsets that it affects and with advice.
+    Without --topic and --store, also verify the metadata chain and its copies. Exit 1 if anything differs or could not
+    be read. The report lists each difference with the offsets that it affects and with advice.
     """
     from sparklog.maintenance.verify.verify_job import run_verify
 
@@ -204,10 +205,10 @@ def run_all(
     ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:
-    """Run the jobs of a cluster one after the other, roll first, or schedule them: for clusters without a coordinator.
+    """Run the jobs of a cluster that has no coordinator: once, or at intervals with --every.
 
-    A job that fails does not stop the others. Each job runs in its own process; only compaction starts a local Spark,
-    and only if something is due. Exit 1 if the last run of a job failed.
+    Jobs run one after the other, roll first. A job that fails does not stop the others. Each job runs in its own
+    process; only compaction starts a local Spark, and only if something is due. Exit 1 if the last run of a job failed.
     """
     from sparklog.cli.jobs.job_schedule import run_jobs
 

@@ -87,7 +87,7 @@ def consume(
     per line with --format json, or the format of --template. Plain lines show a null as the word null. JSON has topic,
     partition, offset, timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume reads each
     partition until it reaches its high watermark, which may rise meanwhile. With --group, offsets are committed after
-    their records were printed: after a crash, the last records are printed again.
+    their records were printed: after a crash, the last records may be printed again.
     """
     from sparklog.cli.records.consume_reading import Wanted, tables
 

@@ -1,4 +1,4 @@
-"""The option --offset of `sparklog consume`: the first offset of a partition to print, and the end."""
+"""Parses --offset of `sparklog consume` into the range of offsets to print from each partition."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits 
 
 
 def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
-    """The offsets of a partition to print, as [start, end); an end of None is the end of the log.
+    """Return the offsets [start, end) of a partition to print; `end` is None if `offset` (the option) gives none.
 
-    Raises InvalidOption, OffsetOutOfRange.
+    Raises InvalidOption for a malformed `offset`, OffsetOutOfRange for one that can't be read.
     """
     low, high = partition.log_start, partition.high_watermark
     if offset == "start":
@@ -43,9 +43,10 @@ def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset:
 
 
 def times_of(text: str) -> list[int]:
-    """Parse A or A:B into microseconds. ISO times contain colons, so split at the first colon between two times.
+    """Parse A or A:B into one or two times, in microseconds since the epoch.
 
-    Raises InvalidOption, also if B is before A.
+    ISO times contain colons, so split at the first colon with a time on each side. Raises InvalidOption, also if B is
+    before A.
     """
     colons = [index for index, character in enumerate(text) if character == ":"]
     for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):

@@ -52,24 +52,24 @@ class Wanted:
 
 
 class Reader(Protocol):
-    """A source of records for `tables`. It reads with its consumer, which the caller closes."""
+    """A source of records for `tables`. The caller closes `consumer`."""
 
     consumer: Consumer
 
     def next(self, most_records: int) -> pa.Table | None:
-        """The next records, at most `most_records`; an empty table if there are none for now, None at the end."""
+        """Return the next records, at most `most_records`: an empty table if there are none yet, None at the end."""
         ...
 
     def printed(self) -> None:
-        """Note that the last table has been printed: as a member of a group, commit its offsets."""
+        """Confirm that the last table has been printed. A group member then commits its offsets."""
         ...
 
 
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
-    """Yield the records to print. A request for the next table means that the one before it was printed.
+    """Yield the records to print. Asking for the next table confirms that the previous one was printed.
 
-    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption if --offset gives an end
-    although there is a group.
+    Raises the errors of `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption if --offset gives
+    an end although there is a group.
     """
     reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
     left = wanted.num
@@ -89,13 +89,13 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 class AloneReader(RebalanceListener):
     """Reads one partition after the other, each until it reaches its high watermark, which may rise meanwhile.
 
-    With --follow it then reads the new records of all of them. If no partitions were chosen, it then also reads
+    With --follow, it then reads new records of all these partitions. Unless --partition chose them, it also follows
     partitions that are added later and, with a pattern, new topics. Records that retention removes before they are read
     are skipped with a warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
-        """Assign the partitions to read, each at its first offset. Raises as `tables` does."""
+        """Assign the partitions to read, each at its first offset. Raises the errors of `tables`."""
         self._cluster, self._wanted = cluster, wanted
         state = cluster.connection.follower.newest_state()
         topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
@@ -143,7 +143,7 @@ class AloneReader(RebalanceListener):
         """Do nothing: this reader commits no offsets."""
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """Follow these partitions, each from the offset reached so far, or a new partition from its log start."""
+        """Follow these partitions: each from the offset that was reached, or from its log start if it is new."""
         for place in partitions:
             if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # created since the start
                 self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
@@ -151,7 +151,10 @@ class AloneReader(RebalanceListener):
             self._go(place, self._partition(place).log_start if start is None else start)
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """Warn that the topic was deleted: without a group, a consumer loses a partition only then."""
+        """Warn if a topic of the pattern was deleted; raise UnknownTopicOrPartition if a named topic was deleted.
+
+        Without a group, a consumer loses a partition only if its topic is deleted.
+        """
         state = self._cluster.connection.follower.state
         for topic in dict.fromkeys(topic for topic, _ in partitions):
             if self._wanted.pattern is None:
@@ -161,7 +164,7 @@ class AloneReader(RebalanceListener):
                 print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
-        """The offset at which to stop in partition `place`: the end given by --offset, else the high watermark."""
+        """Return the offset at which to stop in partition `place`: the end given by --offset, or the high watermark."""
         end = self._ends.get(place)
         if end is not None:
             return end
@@ -190,17 +193,16 @@ class AloneReader(RebalanceListener):
             return table
 
     def _up_to(self, end: int, table: pa.Table) -> pa.Table:
-        """The records of `table` below offset `end`.
+        """Return the records of `table` below offset `end` if --offset gives an end, otherwise the whole table.
 
-        In a compacted log, a range of offsets has fewer records, so a poll for that many records may have read beyond
-        `end`.
+        A compacted log has fewer records than offsets, so a poll for that many records may read beyond `end`.
         """
         import pyarrow.compute as pc
 
         return table.filter(pc.less(table["offset"], end)) if self._ends else table
 
     def _go(self, place: Place, offset: int) -> None:
-        """Continue at `offset`, or at the log start, with a warning, if the record there was removed meanwhile."""
+        """Continue partition `place` at `offset`. If that record was removed, warn and continue at the log start."""
         while True:
             try:
                 self.consumer.seek(place, offset)
@@ -214,7 +216,7 @@ class AloneReader(RebalanceListener):
                 offset = start
 
     def _partition(self, place: Place) -> Partition:
-        """The current state of the partition. Raises UnknownTopicOrPartition."""
+        """Return the newest state of partition `place`. Raises UnknownTopicOrPartition if its topic was deleted."""
         state = self._cluster.connection.follower.newest_state()
         return self._in(state, place)
 
@@ -231,11 +233,11 @@ class AloneReader(RebalanceListener):
 class MemberReader(RebalanceListener):
     """Reads its share of the partitions from the committed offsets of the group, and commits printed records.
 
-    In partitions without a committed offset, --offset is committed first, so it applies once per group.
+    Where no offset is committed, the start that --offset gives is committed first, so --offset applies once per group.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
-        """Join the group. Raises as `tables` does."""
+        """Join the group. Raises the errors of `tables`."""
         self._wanted = wanted
         state = cluster.connection.follower.newest_state()
         topics = subscription(state, wanted.topics, wanted.pattern).names(state)

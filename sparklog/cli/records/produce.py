@@ -1,7 +1,8 @@
 """`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits, one after the other.
 
-Whole batches are appended in order, so after an error, the appended lines are the first ones of the input, and the rest
-can be sent again. A Producer, in contrast, has several flushes in flight and splits a flush that a partition refuses.
+Batches are appended whole and in order. So after an error, the appended lines are the first lines of the input, and the
+rest can be sent again. A Producer would not ensure this: it has several flushes in flight, and splits a flush that a
+partition refuses.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def produce(
     """Append the lines of stdin, or whole files, to a topic as one record each.
 
     Each batch is one atomic commit. An error stops the run, and its message says how many records were appended before
-    it. The topic's flush.messages and flush.ms make batches smaller.
+    it. The topic's flush.messages and flush.ms apply if they are lower than --batch and --linger-ms.
     """
     from sparklog.host.clock import SystemClock
 
@@ -147,7 +148,7 @@ def produce(
 
 
 def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> TopicConfig:
-    """Return the topic's config; refuse an unknown topic, partition or compression before the user types a line."""
+    """Return the topic's config. Raises an error for an unknown topic, partition or compression."""
     from sparklog.core.lookup import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
@@ -161,10 +162,7 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
-    """Add the ranges that a commit wrote to `ranges`: pairs [start, end) by partition.
-
-    A range that continues the previous one of its partition extends it.
-    """
+    """Add the offsets that a commit wrote to `ranges`, as [start, end) by partition. Consecutive ranges are joined."""
     for written in result.ranges:
         known = ranges.setdefault(written.partition, [])
         if known and known[-1][1] == written.start:
@@ -174,7 +172,7 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
 
 
 def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> Iterator[list[bytes]]:
-    """The contents of files, in groups of at most `most` files and about COMMIT_BYTES.
+    """Yield the contents of the files, in groups of at most `most` files and about COMMIT_BYTES.
 
     Raises InvalidInput for an unreadable file; RecordTooLarge for a file that is too large, before reading it.
     """
@@ -204,8 +202,7 @@ def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> It
 def stdin_reader() -> Read:
     """Return a function that reads stdin as it arrives, without waiting for a full buffer.
 
-    Its argument is the longest wait in ms (None: no limit). It returns None if nothing arrived, b"" at the end of
-    stdin.
+    The function takes the longest wait in ms (None: no limit). It returns b"" at the end, None if nothing arrived.
     """
     try:
         file = sys.stdin.fileno()
@@ -221,10 +218,10 @@ def stdin_reader() -> Read:
 
 
 def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> Iterator[list[bytes]]:
-    """The lines of the input, without their ends (LF or CRLF), in groups of at most `most_lines`.
+    """Yield the lines of the input in groups, without their ends (LF or CRLF).
 
-    A group is yielded when it is full, when its first line is `linger_ms` old, and at the end of the input.
-    Raises InvalidInput for a line longer than LONGEST_LINE_BYTES.
+    A group is yielded when it has `most_lines` or COMMIT_BYTES, when its first line is `linger_ms` old, and at the end
+    of the input. Raises InvalidInput for a line longer than LONGEST_LINE_BYTES.
     """
     lines: list[bytes] = []
     begun: list[bytes] = []  # the pieces of a line whose end has not arrived
@@ -259,7 +256,10 @@ def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> It
 
 
 def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[str, list[Any]]:
-    """The columns of plain lines; the first is line number `first` of the input. Raises InvalidInput."""
+    """Return the columns of plain lines. Raises InvalidInput for a line without the separator.
+
+    `first` is the number of the first line in the input.
+    """
     if separator is None:
         return {"value": list(lines)}
     keys, values = [], []
@@ -273,9 +273,9 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """The columns of JSON lines, without columns that no record has; the first is line number `first` of the input.
+    """Return the columns of JSON lines. A column that no record has is left out, except value. Raises InvalidInput.
 
-    Raises InvalidInput.
+    `first` is the number of the first line in the input.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):
@@ -335,9 +335,10 @@ def _timestamp_us(record: JsonRecord, number: int) -> int | None:
 
 
 def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:
-    """The bytes of a JSON value: a string as UTF-8 (`base64`: decoded), null as None, anything else as JSON text.
+    """Return the bytes of a JSON value: None for null, the UTF-8 of a string, the JSON text of anything else.
 
-    Errors name line `number` and `what` the value is: key, value or header.
+    With `base64`, the value must be null or a base64 string, which is decoded. Raises InvalidInput, which names line
+    `number` and `what` the value is (key, value or header).
     """
     body = bytes(raw)
     if body == b"null":

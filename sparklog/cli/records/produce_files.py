@@ -39,7 +39,7 @@ app = typer.Typer(context_settings=CONTEXT, add_completion=False, **STYLE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run produce from the command line and return the exit code: 0, or that of the error."""
+    """Run produce from the command line and return the exit code."""
     return run_command(lambda: typer.main.get_command(app), "spark-submit jobs/produce.py", argv, OWN_SETTINGS)
 
 
@@ -125,7 +125,10 @@ def produce(
     ),
     value_expr: str | None = typer.Option(None, metavar="SQL", help="The value, as an expression over the row."),
 ) -> None:
-    """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing."""
+    """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing.
+
+    With --changes, there is one commit for each version of the Delta table.
+    """
     from sparklog.options.key_value import key_values
     from sparklog.spark.produce.input_source import InputSource
     from sparklog.spark.produce.paths import FORMATS

@@ -19,11 +19,11 @@ _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class Lines(Protocol):
-    """Turns batches of records, each of one topic, into printable bytes."""
+    """Turns record batches into printable bytes. All records of a batch are of one topic."""
 
     @property
     def columns(self) -> Sequence[str] | None:
-        """The columns that this format needs; None: all of them."""
+        """The columns that a batch must have, or None for all columns."""
         ...
 
     def of(self, batch: pa.RecordBatch) -> bytes:
@@ -32,7 +32,7 @@ class Lines(Protocol):
 
 
 class PlainLines:
-    """Values, or with a separator keys and values, one line per record. A null is the word null."""
+    """Prints each record as one line: its value, or its key, the separator and its value. A null is the word null."""
 
     def __init__(self, separator: bytes | None) -> None:
         self._separator = separator
@@ -48,7 +48,7 @@ class PlainLines:
 
 
 class JsonLines:
-    """Turns batches of one topic, with all columns, into lines of JSON, one object per record."""
+    """Prints each record as one line with a JSON object. The batches need all columns."""
 
     columns = None
 
@@ -82,9 +82,9 @@ class JsonLines:
 
 
 class TemplateLines:
-    """Each record as a text with placeholders for its fields, in the syntax of `kcat -f`.
+    """Prints each record by a template with placeholders for its fields, in the syntax of `kcat -f`.
 
-    Line ends must be part of the text. Raises InvalidOption for an unknown placeholder.
+    No line end is added: put it into the template. Raises InvalidOption for an unknown placeholder.
     """
 
     def __init__(self, template: str) -> None:
@@ -109,7 +109,7 @@ class TemplateLines:
 
     @staticmethod
     def _piece(token: re.Match[str]) -> bytes | tuple[str, Callable[[Any], bytes]]:
-        """The meaning of a placeholder or an escape: bytes, or a column and the function that shows its cells."""
+        """Return what a placeholder or an escape means: bytes, or a column and the function that prints its cells."""
         place, escape = token[1], token[2]
         if place == "%":
             return b"%"

@@ -25,7 +25,7 @@ UNFORESEEN = (
 
 
 def pages() -> dict[str, str]:
-    """The text of each generated page, by path."""
+    """Return the text of each generated page, by path."""
     return {
         **{path: render() for path, render in PAGES.items()},
         "docs/cli.md": render_cli(),
@@ -35,7 +35,7 @@ def pages() -> dict[str, str]:
 
 
 def render_cli() -> str:
-    """Every noun and verb with its arguments, options and examples."""
+    """`docs/cli.md`: every verb with its arguments, options and examples."""
     lines = [
         "# Command line",
         "",
@@ -64,7 +64,7 @@ def render_cli() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every verb, and every noun that is a command itself, each with its path of names."""
+    """Yield each verb, and each noun that can be run without a verb, with its path of names."""
     children = getattr(command, "commands", {})
     if not children or command.invoke_without_command:
         yield path, command
@@ -87,7 +87,7 @@ def _option(parameter: Any) -> str:
 
 
 def render_errors() -> str:
-    """Every error: code, retriable or not, exit code, meaning."""
+    """`docs/errors.md`: every error with its code, exit code and meaning, and if it may be retried."""
     lines = [
         "# Errors",
         "",
@@ -117,7 +117,7 @@ def _errors(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages, or with --check compare them and return 1 if one differs."""
+    """Write the pages. With --check, only compare them, and return 1 if one differs."""
     wanted = pages()
     if "--check" in arguments:
         differ = [path for path, text in wanted.items() if _read(ROOT / path) != text]

@@ -14,7 +14,7 @@ _QUESTIONS = ("topics", "plan", "offsets", "cluster", "meta")  # the messages of
 
 
 def render_http_api() -> str:
-    """Every endpoint with its parameters, messages and errors."""
+    """`docs/http-api.md`: every endpoint with its parameters, messages and errors."""
     store = MemoryStore("memory://docs")
     service = Service(Follower(store), store.url, "", session_ms=1, queued_max=1, say=lambda event, text: None)
     described = document(endpoints_of(service))
@@ -54,7 +54,7 @@ def _schema(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(described: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
-    """The names of the messages of questions (requests that change nothing), and of the types that they contain."""
+    """Return the names of the types in read-only requests and their replies, including the types that these contain."""
     used = {"ErrorReply"}
     waiting: list[Any] = [of for path, of in described["paths"].items() if path.split("/")[2] in _QUESTIONS]
     while waiting:

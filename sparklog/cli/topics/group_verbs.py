@@ -35,7 +35,7 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", aut
     """Show a group: committed offset, end and lag of each partition, and its members.
 
     The end of a partition is its high watermark; the lag is the number of offsets from the committed offset to the end.
-    A partition without a committed offset yet has no lag, even if a member reads it.
+    No lag is shown for a partition without a committed offset, even if a member reads it.
     """
     with connect() as cluster:
         described = cluster.describe_group(group)
@@ -135,7 +135,7 @@ def delete(
         metavar="GROUP…", help="Groups without active members.", autocompletion=completed_groups
     ),
 ) -> None:
-    """Delete groups and all their offsets: either all of these groups or none."""
+    """Delete groups and all their offsets. If one of the groups can't be deleted, none is."""
     from sparklog.core.commands import DeleteGroups
 
     with connect() as cluster:
@@ -148,10 +148,10 @@ def evict(
     group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
     member: str = typer.Argument(metavar="MEMBER", help="The member's id, which describe shows."),
 ) -> None:
-    """Remove a member from its group at once, because its process is gone.
+    """Remove a member whose process is gone from its group at once.
 
     Usually the other members or a coordinator evict such a member after its session timeout. If there are neither, use
-    this command. A member that is evicted while it still works can commit no more, and joins again.
+    this command. If the member still works, its next commit is refused, and it joins again.
     """
     from sparklog.core.commands import LeaveGroup
 
@@ -175,7 +175,7 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
-    """The one target that is given. Raises InvalidOption unless there is exactly one."""
+    """Return the target that the options give. Raises InvalidOption unless exactly one of them is given."""
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
     given = []

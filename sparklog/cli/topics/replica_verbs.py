@@ -1,4 +1,4 @@
-"""`sparklog replica …`: the stores, lag and leaders of replicas; moves and elections."""
+"""`sparklog replica …`: lists replicas with their stores and lag, moves them, and elects leaders."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def move(
     """Move replicas to other stores, online.
 
     The agents of the new stores copy the data. The old replicas stay until all new ones are in sync; "replica list"
-    shows the progress. The same stores in another order change the preferred leader at once; "replica elect" then
+    shows the progress. If --to only reorders the stores, the preferred leader changes at once; "replica elect" then
     elects it. After --cancel, the preferred leader is the first of the replicas that the move would have kept.
     """
     from sparklog.core.commands import MoveReplicas
@@ -154,8 +154,8 @@ def elect(
 ) -> None:
     """Elect leaders: by default, each partition gets its preferred leader back.
 
-    While a leader can be reached, its successor must have all of its records. Partitions that can't have the wanted
-    leader now stay unchanged and are shown with the reason; exit 1 if that is the case for all of them.
+    While the present leader can be reached, the new one must have all of its records. Partitions that can't have the
+    wanted leader now stay unchanged and are shown with the reason. If that is so for all of them, the command fails.
     """
     from sparklog.core.commands import ElectLeaders
     from sparklog.core.placement.replica_plans import (
@@ -198,7 +198,7 @@ def _check_topic_given(topic: str | None, partition: int | None, wanted_by: str 
 
 
 def _confirm(possible: Iterable[PartitionOutcome]) -> None:
-    """Ask for confirmation on the terminal. Raises InvalidOption if stdin is not a terminal."""
+    """Ask on the terminal to confirm an unclean election. Raises InvalidOption if stdin is not a terminal."""
     from sparklog.core.errors import InvalidOption
 
     lost = sum(outcome.lost_records for outcome in possible)
@@ -262,7 +262,7 @@ def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
 
 
 def _role(state: ClusterState, replica: ReplicaStatus) -> str:
-    """The role of a replica in words: leader, in sync, eligible or lagging; then adding, removing, fenced or silent."""
+    """Return the role of a replica: leader, in sync, eligible or lagging. Adding, removing, fenced or silent follow."""
     part = (
         "leader"
         if replica.is_leader

@@ -129,7 +129,7 @@ def verify(
         [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
     ),
 ) -> None:
-    """Compare each object of a topic with the chain, byte for byte, on each of its stores; here, without Spark.
+    """Compare each object of a topic with the chain, byte for byte, on each of its stores. Needs no Spark.
 
     Each row is an object on a store, with ok or the differences. `sparklog job verify` does the same for a whole
     cluster, in many tasks, and keeps a report. Exit 5 if anything differs or could not be read.
@@ -149,16 +149,16 @@ def verify(
 
 
 def _shown(rows: list[dict[str, Any]]) -> str:
-    """A table with the checksum as one word, followed by a line with the problem of each bad batch."""
+    """Return the rows as a table, with "ok" or "FAILED" as checksum, and a line with the problem of each bad batch."""
     words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]
     wrong = [f"[{row['start']}, {row['end']}): {row['checksum']}" for row in rows if row["checksum"] != "ok"]
     return "\n".join([table(words), *wrong])
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """The error for unusable batches; `failures` has their errors by first offset.
+    """Return the error to raise for unusable batches. `failures` has the error of each of them by first offset.
 
-    It is Damaged or DataLoss only if a batch is damaged or gone, not if batches just could not be read.
+    The error is Damaged or DataLoss only if a batch is damaged or gone, not if batches just could not be read.
     """
     from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
 
@@ -179,11 +179,9 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """The slices of a partition with their objects, starting with the slice that holds `offset`; at most `most` of
-    them.
+    """Yield the slices of a partition with their objects, from the slice that holds `offset`; at most `most` of them.
 
-    If the offset was removed, they start at the log start. Raises OffsetOutOfRange for an offset beyond the end of the
-    log.
+    If the offset was removed, begin at the log start. Raises OffsetOutOfRange for an offset beyond the end of the log.
     """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -202,9 +200,10 @@ def _slices(state: ClusterState, partition: Partition, offset: int, most: int | 
 def _batches(
     cluster: Cluster, topic: str, part: SliceToRead, failures: dict[int, SparklogError]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each batch of a slice, read from the first store that can serve it.
+    """Yield a row for each batch of a slice, or one row for the whole slice if no index can be read.
 
-    `checksum` is "ok", or the reason why no store has the right bytes; then the error is in `failures` too.
+    A batch is read from the first store that can serve it. `checksum` is "ok", or the reason why no store can; then its
+    error is added to `failures` by first offset.
     """
     from sparklog.core.types import Offset
     from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
@@ -262,10 +261,7 @@ def _row(
 
 
 def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
-    """The entries of the object's index for this slice.
-
-    Print a warning if the index had to be rebuilt from the object.
-    """
+    """Return the entries of the object's index for this slice. Warn if the index had to be rebuilt from the object."""
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.read.object_reader import read_index

@@ -21,9 +21,9 @@ from sparklog.storage.keys import data_key
 def verified_rows(
     cluster: Cluster, topic: TopicId, partitions: Collection[PartitionIndex], stores: Collection[str]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each object on each store, in the order of object numbers.
+    """Yield a row for each object on each store, in the order of object numbers.
 
-    No `stores` mean all. Raises BrokerIdNotRegistered for a store that the cluster does not have.
+    Empty `stores` mean all stores. Raises BrokerIdNotRegistered for a store that the cluster does not have.
     """
     state = cluster.connection.follower.newest_state()
     chosen = [registered_store(state, StoreId(store)).store for store in stores]
@@ -41,7 +41,7 @@ def verified_rows(
 def _row(
     cluster: Cluster, object_: ObjectToVerify, checks: list[ReplicaCheck], replica: ReplicaCheck
 ) -> dict[str, Any] | None:
-    """The row of an object on a store; None if the log no longer has the object and the store lacks it."""
+    """Return the row of an object on a store; None if the object is not whole there but no longer has to be there."""
     slices, result, kinds, advice = object_.slices, "ok", [], ""
     if replica.check is None:
         result = replica.error

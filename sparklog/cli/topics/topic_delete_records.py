@@ -51,10 +51,10 @@ def delete_records(
     yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask for confirmation."),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Delete the oldest records of partitions, up to an offset.
+    """Delete the records of partitions below an offset.
 
     The records are gone at once. Their objects are deleted by the first job that runs after file.delete.delay.ms. A log
-    start that is already higher stays. If any offset is above its high watermark, nothing is changed.
+    start that is already higher stays. If any offset is above the high watermark of its partition, nothing is changed.
     """
     from sparklog.client import delete_records as client
 
@@ -84,7 +84,10 @@ def delete_records(
 
 
 def _offset(text: str, where: str) -> int:
-    """Parse an offset; -1, also for "end", is the high watermark. Raises InvalidOption, which begins with `where`."""
+    """Parse an offset. Return -1 for "end" and "-1", which mean the high watermark.
+
+    Raises InvalidOption, whose message begins with `where`.
+    """
     if text == "end":
         return -1
     if text != "-1" and not _NUMBER.fullmatch(text):  # int() also accepts 1_0 and the digits of other scripts
@@ -104,7 +107,10 @@ def _from_options(given: Sequence[str]) -> dict[int, int]:
 
 
 def _from_file(file: Path, topic: str) -> dict[int, int]:
-    """The offsets by partition in a file of the form that kafka-delete-records reads. It may name only this topic."""
+    """Return the offsets by partition from a file in the format of kafka-delete-records.
+
+    Raises InvalidOption, also if the file names another topic.
+    """
     where = f"--offset-json-file {file}"
     wanted = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
     try:
@@ -127,7 +133,7 @@ def _from_file(file: Path, topic: str) -> dict[int, int]:
 
 
 def _confirm(planned: Sequence[RecordDeletion]) -> None:
-    """Ask for confirmation on the terminal. Raises InvalidOption if stdin is not a terminal."""
+    """Ask on the terminal to confirm the deletion. Raises InvalidOption if stdin is not a terminal."""
     records = counted(sum(deletion.records for deletion in planned), "record")
     if not _at_terminal():
         raise InvalidOption(f"{records} would be deleted: that needs --yes (--dry-run shows the plan)")
@@ -143,8 +149,9 @@ def _at_terminal() -> bool:
 
 
 def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """The row of a partition. `log_start` is the new log start (with --dry-run, the planned one), or after an error the
-    old.
+    """Return the row of a partition. `log_start` is the new log start (the planned one with --dry-run).
+
+    After an error, it is the unchanged log start.
     """
     error = outcome if isinstance(outcome, SparklogError) else None
     return {

@@ -131,9 +131,9 @@ def list_topics() -> None:
 def describe(topic: str = NAME) -> None:
     """Show the config, size and partitions of a topic.
 
-    Each partition is shown with its offsets, bytes, oldest and newest time, and next cut: the time at which retention
-    would next remove some of its current records. If that time has passed, the next run removes them. The table shows
-    only the config keys that are set on the topic or the cluster; JSON has all of them.
+    Each partition is shown with its offsets, bytes, oldest and newest time, and next cut: the earliest time at which
+    retention removes some of its present records. If that time has passed, the next run of retention removes them. The
+    table shows only the config keys that are set on the topic or the cluster; JSON has all of them.
     """
     from sparklog.core.config.cluster_config import topic_defaults
     from sparklog.core.config.key import text_of
@@ -167,7 +167,7 @@ def describe(topic: str = NAME) -> None:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """The row for the table: instead of the replicas' ends, only the lag of those that are behind."""
+    """Return the row as the table shows it: without log ends and ELR, and with the lag only of lagging replicas."""
     behind = [f"{store} {lag}" for store, lag in row["lag_records"].items() if lag]
     return {**{name: value for name, value in row.items() if name not in ("log_ends", "elr")}, "lag_records": behind}
 
@@ -352,9 +352,9 @@ def offsets(
 
 
 def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
-    """A row for each partition: the greatest epoch with records that is at most `leader_epoch`, and its end.
+    """Return a row for each partition: the greatest epoch up to `leader_epoch` that has written, and its end offset.
 
-    Both are None if the partition has no such epoch.
+    Both are None if `leader_epoch` has not begun.
     """
     rows: list[dict[str, object]] = []
     for partition in range(partitions):

@@ -63,11 +63,11 @@ def commit_append(
     spent_ms: int = 0,
     refusals_ms: int | None = None,
 ) -> CommandResult:
-    """Commit `command`, the append of the objects that tasks have `written`. Warns of each store that lacks objects.
+    """Commit `command`, which appends the objects in `written`. Logs a warning for each store that lacks some of them.
 
     `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
-    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: time for further
-    attempts after the first refusal; None: until `timeout_ms` is over.
+    records are on every in-sync replica. `spent_ms` of it have already passed. `refusals_ms`: the time for further
+    attempts after the first refusal (None: until `timeout_ms` is over).
 
     Raises the errors of `Committer.submit`. The wait for replicas may end with NotEnoughReplicasAfterAppend or
     RequestTimedOut, both with `landed` = YES.
@@ -80,7 +80,7 @@ def commit_append(
 
 
 class _Commit:
-    """The attempts to commit one write. `_reasons`: for each store that lacks objects, the reason, for messages."""
+    """The attempts to commit one write. `_reasons`: for each store that lacks objects, why it lacks them (a text)."""
 
     def __init__(
         self,
@@ -125,9 +125,9 @@ class _Commit:
             submission = replace(submission, command=self._adapted(command), in_doubt=in_doubt)
 
     def _adapted(self, command: Append) -> Append:
-        """Copy the command's objects to stores that need and lack them; return it with the present leader epochs.
+        """Copy objects to stores that need and lack them; return the command with present holders and leader epochs.
 
-        The command is unchanged if the chain can't be read now.
+        Returns `command` unchanged if the chain can't be read now.
         """
         try:
             state = self._connection.follower.catch_up().state
@@ -145,7 +145,7 @@ class _Commit:
         return replace(command, epochs=_present_epochs(state, command), take_over=take_over)
 
     def _await_followers(self, result: CommandResult) -> None:
-        """Wait until the high watermark has passed the write's records. The write has landed, even if this raises."""
+        """Wait until the high watermark has passed the write's records. They are committed even if this call raises."""
         follower, waiting = self._connection.follower, self._connection.waiting
         watch = waiting.watch(effective_cluster(follower.state.config).replica_fetch_wait_max_ms)
         while not is_replicated(follower.state, result.ranges):

@@ -1,9 +1,8 @@
 """Commits commands: through the coordinator if one is in force, otherwise in this process.
 
 A client that has only the addresses of coordinators can't commit by itself: while no coordinator is in force, it waits.
-Both ways are equally safe: a command keeps its id and `n0` wherever and however often it is sent, so it is applied
-once. `delivery.py` decides when to send a command again; `shared_requests.py` sends the commands of several threads
-together.
+A command keeps its id and `n0` wherever and however often it is sent, so it is applied once, by a coordinator or here.
+`delivery.py` decides when to send a command again; `shared_requests.py` sends the commands of several threads together.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ class Coordinated(Committer):
     """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
-        """Create a committer. `given`: the coordinators if this client knows only their addresses.
+        """Create a committer. `given`: the coordinators, if this process knows the cluster only by their addresses.
 
-        `given` is None if the client can reach the metadata, and so can commit by itself.
+        `given` is None if this process can reach the metadata, and so can commit by itself.
         """
         super().__init__(follower, author)
         self._calls = calls
@@ -165,7 +164,7 @@ class Coordinated(Committer):
         return said == f"{LEADS}, epoch {known.epoch}\n"
 
     def check_token(self, known: Coordinator, patience_ms: int) -> None:
-        """Check that the coordinator `known` accepts this process's token, by a request that needs no other right.
+        """Check that the coordinator `known` accepts this process's token. The token needs no rights for this request.
 
         Waits at most `patience_ms` for the reply. Raises AuthenticationFailed, and the errors of `jobs`.
         """
@@ -186,7 +185,7 @@ class Coordinated(Committer):
                 self._warn_if_it_takes_long(delivery, known, error)
 
     def _warn_if_it_takes_long(self, delivery: Delivery, known: Coordinator, error: SparklogError) -> None:
-        """Log why a command is not committed yet, from 5 s on, at most one warning in 30 s for all threads together.
+        """Log why a command is not committed after 5 s or more. All threads together log at most one warning in 30 s.
 
         `error`: the error of the last attempt, at the coordinator `known`.
         """

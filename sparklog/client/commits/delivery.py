@@ -1,7 +1,6 @@
 """Decides, for one command sent to a coordinator, whether and when to send it again after an error. No I/O.
 
-`coordinated.py` sends the command to the coordinator of the newest state that it has read, or commits it in this
-process if none is in force.
+`coordinated.py` sends the command to the coordinator in force, or commits it in this process if none is in force.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ LOOKS_PER_SESSION = 3  # reads of the chain while a coordinator is silent: it wr
 class Delivery:
     """A command to be committed within `timeout_ms`, counted from `now_ms`. Times are of a monotonic clock.
 
-    `submission`: the command to send; its `in_doubt` is true once an attempt without an answer may have landed.
+    `submission`: the command to send. Its `in_doubt` becomes true once an attempt got no answer and may have landed.
     """
 
     def __init__(self, submission: Submission, timeout_ms: int, now_ms: int, *, may_commit_here: bool = True) -> None:
-        """Begin a delivery. `may_commit_here`: True if the process can reach the place of the metadata."""
+        """Begin a delivery. `may_commit_here`: true if this process can reach the metadata, not only coordinators."""
         self.submission = submission
         self._may_commit_here = may_commit_here
         self._timeout_ms = timeout_ms
@@ -73,7 +72,7 @@ class Delivery:
         return self._next_pause_ms()
 
     def not_followed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
-        """Note that reading the chain, after `known` had failed, raised `error`. Returns the pause in ms until a retry.
+        """Note that reading the chain raised `error` after `known` had failed. Returns the pause in ms before a retry.
 
         If `error` is not retriable or the time is over, raises OutcomeUnknown for a command in doubt, else `error`.
         """
@@ -84,7 +83,7 @@ class Delivery:
         raise self._given_up(known, error) from error
 
     def advice(self, known: Coordinator) -> str:
-        """The advice, in words, if `known` does not come back: see the function `advice`."""
+        """The text that says what to do if `known` does not come back: see the function `advice`."""
         return advice(known, may_commit_here=self._may_commit_here)
 
     def _next_pause_ms(self) -> float:
@@ -106,7 +105,7 @@ class Delivery:
 def advice(known: Coordinator, *, may_commit_here: bool) -> str:
     """The text that says what to do if the coordinator `known` does not come back, or if none is in force.
 
-    `may_commit_here`: true if this process can reach the place of the metadata.
+    `may_commit_here`: true if this process can reach the metadata, not only coordinators.
     """
     if not known.in_force:
         return "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"

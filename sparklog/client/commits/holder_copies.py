@@ -1,4 +1,4 @@
-"""Copies the objects of a refused write to stores that need and lack them, before the commit is tried again."""
+"""Copies objects of a refused write to stores that need and lack them, so that the next attempt can commit it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def with_present_holders(state: ClusterState, command: Append) -> Append:
-    """The command without holders whose store was fenced, removed or registered again since the upload.
+    """Return the command without holders whose store was fenced, removed or registered again since the upload.
 
-    An object that would have no holder left keeps all of them, so that the error of the commit names them.
+    An object that would have no holder left keeps all of them, so that the error of the commit can name them.
     """
     registrations = state.registrations()
     objects = []
@@ -36,7 +36,7 @@ def with_present_holders(state: ClusterState, command: Append) -> Append:
 
 
 def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
-    """The objects that stores need and lack before the write can be committed: indexes in `command.objects` by store.
+    """For each store, the objects that it must get before the write can be committed: indexes in `command.objects`.
 
     The leader's store of a partition needs all objects of the partition. In a push with `acks=all`, the whole ISR needs
     them if too few in-sync stores have all of them.
@@ -68,9 +68,9 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
 
 @dataclass(eq=False)
 class _Copying:
-    """The copies to one store. `numbers`: the indexes in the command of objects to copy; `done`: those copied so far.
+    """The copies to one store. `numbers`: the indexes of the objects to copy; `done`: those copied so far.
 
-    `ended` is true once all were copied and the store is still the same (its incarnation).
+    `ended` becomes true once all objects are copied, and the store still has the registered INCARNATION.
     """
 
     lane: StoreLane
@@ -80,9 +80,9 @@ class _Copying:
 
 
 class HolderCopies:
-    """Copies objects of one command to stores, to all of them at the same time, each in its own thread.
+    """Copies objects of one command to several stores at the same time, with one thread for each store.
 
-    `failures`: for each store that did not take the copies of the last `bring`, the reason.
+    `failures`: for each store that did not get all copies in the last `bring`, the reason.
     """
 
     def __init__(self, stores: Stores, state: ClusterState, names: Mapping[TopicId, str]) -> None:
@@ -94,7 +94,7 @@ class HolderCopies:
     def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
         """Copy the objects in `wanted` (indexes by store, from `lacking`). Returns the command with the new holders.
 
-        Waits at most `timeout_ms`; a store that is not done by then is not a new holder.
+        Waits at most `timeout_ms`; a store that lacks copies after that does not become a holder.
         """
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)

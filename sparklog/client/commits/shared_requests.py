@@ -1,9 +1,9 @@
 """Sends the commands of several threads to a coordinator together, in few requests.
 
-A request with many commands costs the coordinator little more than one with few. A caller that comes while requests are
-under way waits until at least as many commands wait as are still under way; then the waiting commands are sent
-together. So n callers need about log2(n) requests, and none of them waits for long. There is no extra thread: the
-caller that has waited longest, the *carrier*, sends the request for itself and for the others.
+A request with many commands costs the coordinator little more than one with few. While requests are under way, new
+callers wait. Once at least as many commands wait as are under way, the waiting commands are sent together. So n callers
+need about log2(n) requests, and none of them waits for long. There is no extra thread: the caller that has waited
+longest, the *carrier*, sends the request for itself and for the others.
 
 A request is answered once all of its commands are done; the commands of one entry are done together in any case. A
 large append would delay other commands, because its slices are stored before its entry is put. So it fills a request
@@ -39,8 +39,8 @@ _encoder = msgspec.msgpack.Encoder()
 class WaitingCaller:
     """A caller that waits for the outcome of its command. `body`: the command, encoded.
 
-    `request`: the callers whose commands this caller sends in one request, itself among them. None if it sends none:
-    its command still waits, another caller sends it, or the request has ended. `sent`: true once it has begun to send.
+    `request`: if this caller is a carrier, the callers whose commands it sends, itself among them. None for any other
+    caller, and once the request has ended. `sent`: true once the carrier has begun to send.
     """
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
@@ -90,7 +90,7 @@ class SharedRequests:
                 )
 
     def _depart(self) -> None:
-        """Choose carriers for waiting commands, and wake them, as long as at least as many wait as are under way."""
+        """Choose carriers for waiting commands, and wake them, until fewer commands wait than are under way."""
         while self._queue and len(self._queue) >= sum(self._under_way.values()):
             carried = commands_of_a_request(self._queue)
             carrier = carried[0]
@@ -138,9 +138,9 @@ class SharedRequests:
 
 
 def commands_of_a_request(queue: Iterable[WaitingCaller]) -> list[WaitingCaller]:
-    """The callers at the head of the queue whose commands go into one request: same coordinator, within the limits.
+    """The first callers in the queue, whose commands together form one request within its limits.
 
-    At least one caller, however large its command.
+    All are for the same coordinator. There is at least one caller, however large its command.
     """
     carried: list[WaitingCaller] = []
     size = 0

@@ -11,9 +11,9 @@ log = logging.getLogger("sparklog")
 
 
 class UnawaitedCommits:
-    """Runs commits one after the other in a background thread. Thread-safe; not for use after a fork.
+    """Runs commits one after the other in a background thread. Thread-safe. A forked child must not use it.
 
-    The process does not end before all of them are done.
+    The process does not end before all commits are done.
     """
 
     def __init__(self, thread: str = "sparklog-acks-0") -> None:
@@ -30,7 +30,7 @@ class UnawaitedCommits:
             self._last = self._executor.submit(_run, commit)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all commits begun so far are done: returns True; False after `timeout_s` (None: no limit)."""
+        """Return True once all commits begun so far are done, or False after `timeout_s` (None: no limit)."""
         last = self._last
         return last is None or not wait([last], timeout_s).not_done
 

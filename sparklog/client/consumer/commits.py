@@ -132,7 +132,7 @@ class Commits:
         self.report()
 
     def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
-        """Log the error of a commit; a default callback, so it ignores `offsets`, and does nothing without an error."""
+        """Log `error`, if there is one. The callback of commits that have no other; `offsets` is not used."""
         if error is not None:
             group = self._shares.group
             log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

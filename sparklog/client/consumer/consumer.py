@@ -5,7 +5,7 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-With auto-commit, a later call commits the records that this call returns; else call `commit`.
+With auto-commit, the records that a call returns are committed by a later call. Without it, call `commit`.
 `core/reading/consumer_positions.py` decides where to resume and which offsets to read, and `reading.py` reads them.
 """
 
@@ -58,7 +58,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         options: ConsumerOptions,
         when_closed: Callable[[Consumer], object] = lambda consumer: None,
     ) -> None:
-        """Create a consumer without a subscription. `when_closed` is called with it once it is closed.
+        """Create a consumer without a subscription. Once it is closed, it calls `when_closed(consumer)`.
 
         Raises InvalidGroupId, InvalidOption.
         """
@@ -89,7 +89,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         """Close the consumer. If the block raised an error (other than Wakeup), nothing more is committed.
 
-        The records returned last may not have been processed.
+        After such an error, the records returned last may not have been processed.
         """
         self._close(commits=kind in (None, Wakeup))
 
@@ -110,7 +110,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.begin(wanted, listener)
 
     def assign(self, partitions: Iterable[Place]) -> None:
-        """Read exactly these partitions, whichever other consumers read them. Gives up the partitions it has now.
+        """Read exactly these partitions, even if other consumers read them, too. Gives up all present partitions.
 
         With a group, the consumer begins at the group's committed offsets and commits to the group without joining it;
         commits are refused while the group has members. Raises InvalidInput, UnknownTopicOrPartition.
@@ -122,7 +122,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.take_share()
 
     def unsubscribe(self) -> None:
-        """Give up all partitions, after a last commit with auto-commit, and leave the group."""
+        """Give up all partitions and leave the group. With auto-commit, first commits the returned records."""
         with self._alone():
             self._reading.settle_by_hand()
             self._reading.end()
@@ -171,9 +171,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """Like `poll`, but return the records as an Arrow table, partition by partition; without records, it is empty.
 
         Without `max_records`, only the option `fetch_max_bytes` limits the table. `columns`: the columns of the read
-        schema to return, by default all; others are not decoded. For topic, partition, timestampType and offset (except
-        in compacted objects) no object is read, because the chain has their values. Raises the errors of `poll`, and
-        InvalidInput if `columns` is empty, or has an unknown or repeated column.
+        schema to return, by default all; others are not decoded. No object is read for the columns topic, partition,
+        timestampType and (except in compacted objects) offset, because the chain has their values. Raises the errors of
+        `poll`, and InvalidInput if `columns` is empty, or has an unknown or repeated column.
         """
         chosen = COLUMNS if columns is None else tuple(columns)
         schema = read_schema(chosen)
@@ -190,8 +190,8 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Yield records one by one; ends if none comes within `consumer_timeout_ms` (None: never ends).
 
-        While the caller processes a record, `position` is already the offset after it, but auto-commit does not include
-        the record before the caller asks for the next one. Raises the errors of `poll`.
+        While the caller processes a record, `position` is already the offset after it. Auto-commit includes the record
+        only once the caller asks for the next one. Raises the errors of `poll`.
         """
         timeout_ms = self.options.consumer_timeout_ms or FOREVER_MS
         reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms
@@ -280,11 +280,12 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     # ---- commits --------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
-        """Commit the consumer's positions, or `offsets`: all of them, or nothing. They are durable when it returns.
+        """Commit `offsets`, by default the consumer's positions, all or nothing. They are durable after the call.
 
         Raises IllegalGeneration or UnknownMemberId if the partitions may belong to other members by now; the next
         `poll` learns the consumer's new partitions. Raises InvalidGroupId without a group, InvalidInput if a partition
-        is not one of this consumer's or a transaction commits for it now, and the errors of `Cluster.commit_offsets`.
+        is not one of this consumer's or if the consumer is in a transaction, and the errors of
+        `Cluster.commit_offsets`.
         """
         with self._alone():
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
@@ -309,9 +310,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return None if row is None else row.offset
 
     def in_transaction(self) -> ReadInTransaction:
-        """Let a transaction commit this consumer's positions with records: see `Transaction.send_offsets`.
+        """Return the object by which a transaction commits this consumer's positions: see `Transaction.send_offsets`.
 
-        Raises InvalidGroupId without a group, InvalidInput if the consumer auto-commits, or is in a transaction.
+        Raises InvalidGroupId without a group, InvalidInput if the consumer auto-commits, or is already in a
+        transaction.
         """
         with self._alone():
             group = self._group_to_commit_to()
@@ -324,10 +326,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return ReadInTransaction(self._reading)
 
     def metrics(self) -> dict[str, int]:
-        """Metrics by Kafka's names in Python's spelling: counts since the consumer was created, and its lag.
+        """Return counts since the consumer was created, and its lag, by Kafka's metric names with underscores.
 
-        `records_lag` is the lag in offsets of all its partitions together, `records_lag_max` that of the partition with
-        the greatest lag, both by the newest state that this process knows.
+        `records_lag` is the total lag of all its partitions in offsets, `records_lag_max` the lag of the partition with
+        the greatest lag, both as of the newest state that this process knows.
         """
         return self._reading.metrics()
 
@@ -401,7 +403,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Guard a call: InvalidInput if another thread is in a call, the consumer is closed, or in a forked child."""
+        """Guard a call. Raises InvalidInput in a forked child, after `close`, or if another thread is in a call."""
         self._owner.check()
         if not self._in_use.acquire(blocking=False):
             raise InvalidInput("another thread is in a call of this consumer: except wakeup, it is for one thread")

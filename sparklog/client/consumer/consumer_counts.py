@@ -27,7 +27,7 @@ class ConsumerCounts:
             self.size_bytes += batch.nbytes
 
     def shown(self, partitions: int, lags: Sequence[int]) -> dict[str, int]:
-        """The counts and lags by Kafka's metric names in Python's spelling.
+        """The counts, and total and greatest lag, by Kafka's metric names with underscores.
 
         `partitions`: number of partitions of the consumer; `lags`: the lag of each, in offsets.
         """

@@ -37,9 +37,9 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deserializers(NamedTuple):
-    """A consumer's functions that turn bytes into keys and values; without one, bytes stay bytes.
+    """A consumer's functions that turn bytes into keys and values. None: keys or values stay bytes.
 
-    A key or value of None stays None, without a call.
+    A key or value of None stays None, and the function is not called.
     """
 
     key: Deserializer | None = None
@@ -48,9 +48,10 @@ class Deserializers(NamedTuple):
     def records(
         self, topic: str, partition: int, batch: pa.RecordBatch
     ) -> tuple[list[ConsumerRecord], InvalidRecord | None]:
-        """Convert a batch: the records before the first that can't be deserialized, and the error of this one.
+        """Convert a batch. Returns the records before the first that can't be deserialized, and its error.
 
-        Without an error, all records and None. The batch must have all columns of the read schema and at least one row.
+        Without an error, returns all records and None. The batch must have all columns of the read schema and at least
+        one row.
         """
         offsets, keys, values = (batch.column(name).to_pylist() for name in ("offset", "key", "value"))
         why: Exception | None = None

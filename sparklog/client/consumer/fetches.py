@@ -1,13 +1,13 @@
 """The open reads of a consumer: at most one for each partition, which continues where the last call stopped.
 
-An open read is a scan of the records that existed when it began. It is replaced by a new one if the consumer continues
-at another offset (after a seek, or a batch that was not returned), wants other columns, or if the partition has another
-leader epoch, since records of the old epoch may have been given up. The first read at a new offset is limited to the
-records that the call wants, because the consumer may seek again or want no more.
+An open read is a scan of the records that existed when it began. A new read replaces it if the consumer continues at
+another offset (after a seek, or a batch that was not returned), if the consumer wants other columns, or if the
+partition has another leader epoch, because records of the old epoch may have been given up. The first read at a new
+offset is limited to the records that the call wants, because the consumer may seek again or want no more.
 
 An open read holds fetched bytes that are not decoded yet, however few records each call takes. Once the open reads may
-together hold MOST_OPEN_BYTES, new reads are limited to the records that the call wants. If they may still hold more,
-the reads that were used longest ago are closed.
+together hold MOST_OPEN_BYTES, new reads are limited to the records that the call wants. If the open reads may still
+exceed this limit, those that were used longest ago are closed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OFFSET: Final = "offset"
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """Records of a partition, and the consumer's position after them: `end`, read under `leader_epoch`.
+    """Records of a partition. After them, the consumer's position is the offset `end`, read under `leader_epoch`.
 
     `batch` is None if there are no records before `end`, as in a gap.
     """
@@ -100,7 +100,7 @@ class Fetches:
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
     ) -> None:
-        """Begin to fetch the partitions in `coming`, to be read next, if their stores are slow and memory allows it.
+        """Begin to fetch the partitions in `coming`, which are read next, if their stores are slow and memory allows.
 
         Reads that were begun here and not used yet hold at most `most_bytes` together.
         """
@@ -189,7 +189,7 @@ class Fetches:
 
 
 def _open_bytes(plan: RangeToRead) -> int:
-    """Approximate maximum number of bytes that a read of this plan holds fetched and not decoded."""
+    """Estimate the maximum number of bytes that a read of this plan has fetched but not decoded."""
     size_bytes = 0
     for part in plan.slices:
         low, high = max(part.slice.start, plan.start), min(part.slice.end, plan.end)

@@ -11,7 +11,7 @@ from sparklog.core.types import TopicPartition
 
 
 class ReadInTransaction:
-    """A consumer as a transaction uses it: the implementation of `transaction.TransactionalReader`."""
+    """Implements `transaction.TransactionalReader`: a transaction commits a consumer's positions through it."""
 
     def __init__(self, reading: ConsumerReading) -> None:
         self._reading = reading
@@ -28,8 +28,8 @@ class ReadInTransaction:
 
         `with_records`: true if the transaction also writes records. Raises IllegalGeneration if partitions were taken
         away after their records were returned; if the consumer was closed, subscribed or assigned again in the block;
-        or if there are records to write but the consumer has rewound and not read since, so that they were made from an
-        earlier read. Also raises the errors of `ConsumerReading.settle`.
+        or if the transaction writes records, but the consumer has rewound and not read since: then the records were
+        made from an earlier read. Also raises the errors of `ConsumerReading.settle`.
         """
         self._reading.settle()
         self._reading.commits.wait()
@@ -51,7 +51,7 @@ class ReadInTransaction:
         return self._reading.commits.command(self._reading.positions)
 
     def committed(self, command: CommitOffsets) -> None:
-        """Note that this command, from `command`, has landed: its positions are committed."""
+        """Note that `command`, which the method `command` returned, has landed: its positions are committed."""
         rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
         self._reading.positions.committed(rows)
         self._reading.counts.commits += 1

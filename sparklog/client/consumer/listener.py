@@ -20,5 +20,5 @@ class RebalanceListener:
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
         """Called when the consumer gets these new partitions, before it reads them.
 
-        It begins at the group's committed offsets, unless this method calls its `seek`.
+        The consumer begins at the group's committed offsets, unless this method calls `seek` of the consumer.
         """

@@ -21,21 +21,21 @@ class ConsumerOptions:
 
     `auto_offset_reset`: where the consumer begins in a partition without a committed offset, and where it continues if
     its position is not in the log: earliest, latest, or none (raise OffsetOutOfRange).
-    `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and
-    when the consumer is closed. None: true if the consumer has a group.
+    `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and when the
+    consumer is closed. None: true if the consumer has a group.
     `max_poll_records`: maximum number of records that one `poll` returns. `fetch_max_bytes`: approximate memory for the
     records of one call; records fetched ahead for the next partitions take at most as much again. Reads that stay open
     between calls hold about `fetches.MOST_OPEN_BYTES` more.
     `session_timeout_ms`: if the consumer makes no call for this long, the other members get its partitions.
     `group_instance_id`: makes the consumer a static member of its group (KIP-345): it does not leave when it is closed.
-    A consumer with the same id that starts within the session takes over its partitions without a rebalance, and
-    fences it.
+    If another consumer with the same id starts within the session, it takes over the partitions without a rebalance,
+    and fences the older one.
     `heartbeat_interval_ms`: time between two checks of the group and the topics for changes.
     `consumer_timeout_ms`: the iterator ends if no record comes for this long; None: never.
     `key_deserializer`, `value_deserializer`: functions that turn bytes into a key and a value, for `poll` and the
     iterator; `poll_table` returns bytes. A key or value of None stays None.
-    `fail_on_data_loss`: raise DataLoss if acknowledged records are lost, as Spark does; if false, log a warning and
-    continue after them.
+    `fail_on_data_loss`: raise DataLoss if acknowledged records are lost; if false, log a warning and continue after the
+    lost records.
     """
 
     auto_offset_reset: str = AutoOffsetReset.LATEST

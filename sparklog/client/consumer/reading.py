@@ -40,7 +40,7 @@ End = tuple[Offset, LeaderEpoch]
 
 @dataclass(frozen=True, slots=True)
 class PolledRecords:
-    """The records of one read, and the positions after them, by partition. `hand_out` moves the consumer to these."""
+    """The records of one read, and the positions after them, by partition. Pass `ends` to `hand_out`."""
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
@@ -50,7 +50,7 @@ class ConsumerReading:
     """The implementation of one consumer, for one thread at a time; `wakeup` may be called from any thread."""
 
     def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
-        """Create it without a subscription. Raises InvalidGroupId."""
+        """Create a consumer's implementation, without a subscription. Raises InvalidGroupId."""
         self._connection = connection
         self._options = options
         self._shares = Shares(connection, group, options.session_timeout_ms, options.group_instance_id)
@@ -96,7 +96,7 @@ class ConsumerReading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up the consumer's partitions and leave the group; before that, commit if `commits` and auto-commit."""
+        """Give up all partitions and leave the group. With `commits` and auto-commit, first commit the positions."""
         try:
             self.settle_by_hand()
             if commits and self.auto_commits:
@@ -134,7 +134,7 @@ class ConsumerReading:
     def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> PolledRecords:
         """Read batches with these columns, at most `most_records` records in total; returns them and the new positions.
 
-        Waits at most `timeout_ms` for the first batch, and returns none if none has come. The caller has to pass the
+        Waits at most `timeout_ms` for the first batch; if none has come, returns no batches. The caller must pass the
         new positions to `hand_out`. Raises the errors of `Consumer.poll`.
         """
         if self._shares.wanted is None:
@@ -165,7 +165,7 @@ class ConsumerReading:
             self._wait(left_ms)
 
     def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
-        """Move the consumer's positions to `ends`, past the records that its caller gets."""
+        """Move the consumer's positions to `ends`. Call it when the records before `ends` are returned to the user."""
         for key, (offset, epoch) in ends.items():
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
@@ -207,7 +207,7 @@ class ConsumerReading:
     def _wait(self, left_ms: int) -> None:
         """Wait at most `left_ms` for new records, new partitions of a topic, another generation, or `wakeup`.
 
-        Ends earlier when the next look at the group is due.
+        Returns earlier if it is time to check the group.
         """
         wanted = Records(self.positions.awaited(), topics=self._shares.awaited_topics(self._connection.follower.state))
         due_ms = self._look_due_ms - self._clock.monotonic_ms()
@@ -217,7 +217,7 @@ class ConsumerReading:
         return self._woken or self._shares.is_stale(self.positions.generation)
 
     def _was_removed(self, unread: Unread) -> bool:
-        """True if by the newest state the partition is gone, or its log start is above the consumer's position."""
+        """True if, in the newest state, the partition is gone, or its log start is above the consumer's position."""
         state = self._connection.follower.newest_state()
         partition = state.partitions.get(unread.key)
         return partition is None or self.position(unread.key).offset < partition.log_start
@@ -230,10 +230,10 @@ class ConsumerReading:
         return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
-        """Do the periodic work: report finished commits, auto-commit if due, stay a member, take over a changed share.
+        """Do the periodic work: report finished commits, auto-commit if due, stay a member, adopt a changed share.
 
         Reads the chain every `heartbeat_interval_ms`, and at once if the newest state known here has another generation
-        of the group. `look`: the caller has just read the chain, so check the share now even if no read is due.
+        of the group. `look`: true if the caller has just read the chain; then the share is checked in any case.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()
@@ -320,7 +320,10 @@ class ConsumerReading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Remember `settle`, which learns the outcome of a transaction; the method `settle` calls it, then rewinds."""
+        """Remember a function `settle` that learns the outcome of a transaction.
+
+        The next call of the method `settle` calls it, and then rewinds.
+        """
         self._settle, self.must_read = settle, True
         self.moves += 1
 
@@ -335,7 +338,10 @@ class ConsumerReading:
             self.go_back()
 
     def settle_by_hand(self) -> None:
-        """Call `settle` unless the consumer is a member of a group: then a late commit of the transaction is fenced."""
+        """Call `settle`, unless the consumer is a member of a group.
+
+        If the transaction of a member commits late, its commit is fenced.
+        """
         if self.positions.generation is None:
             self.settle()
 

@@ -25,7 +25,7 @@ class Shares:
     def __init__(
         self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
     ) -> None:
-        """Create it without a subscription. Raises InvalidGroupId, also for an invalid `instance_id`."""
+        """Create shares without a subscription. Raises InvalidGroupId if `group` or `instance_id` is invalid."""
         if group is not None:
             check_name("a group id", group)
         if instance_id is not None:
@@ -38,7 +38,7 @@ class Shares:
         self._member: GroupMember | None = None
 
     def look(self) -> None:
-        """Read the chain. With a subscription in a group: join, show that this member is alive, update its topics.
+        """Read the chain. With a subscription in a group, join the group, or stay a member and update the topics.
 
         The topics of a subscription by pattern are those whose names match now.
         """
@@ -89,7 +89,7 @@ class Shares:
     def awaited_topics(self, state: ClusterState) -> tuple[KnownTopic, ...]:
         """The topics whose deletion or new partitions end a wait for records.
 
-        Empty for a member of a group: its group gets another generation then, which ends the wait, too.
+        Empty for a member of a group: such a change begins another generation of the group, which ends the wait.
         """
         return () if self.wanted is None or self._member is not None else self.wanted.known(state)
 
@@ -100,11 +100,12 @@ class Shares:
     def prepared(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None, metadata: str
     ) -> Callable[[], None]:
-        """Return a function that commits the positions in `rows`. It may run in another thread; keep commits in order.
+        """Return a function that commits the positions in `rows`. It may run in another thread.
 
-        `share` and `generation` are those under which the positions were read: if the member has a newer generation by
-        now, the commit is refused, because its partitions may belong to other members. Raises InvalidGroupId without a
-        group, and the errors of `rows_to_commit`.
+        Functions of several calls must run in the order of the calls. `share` and `generation` are those under which
+        the positions were read: if the member has a newer generation by now, the commit is refused, because its
+        partitions may belong to other members. Raises InvalidGroupId without a group, and the errors of
+        `rows_to_commit`.
         """
         if self.group is None:
             raise without_group()
@@ -116,7 +117,10 @@ class Shares:
     def command(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None
     ) -> CommitOffsets:
-        """The command that commits the positions in `rows`, for `Append.consumed`; otherwise like `prepared`."""
+        """Return the command for `Append.consumed` that commits the positions in `rows`.
+
+        Parameters and errors are those of `prepared`.
+        """
         if self.group is None:
             raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}

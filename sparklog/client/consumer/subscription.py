@@ -18,7 +18,7 @@ Share = dict[TopicPartition, str]  # the names of topics, by partition
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics `topics`; with a pattern, all topics whose whole names match it, also those created later."""
+    """A subscription to `topics`, or to all topics whose whole names match `pattern`, even those created later."""
 
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
@@ -44,7 +44,7 @@ class Subscription:
         return {topic.topic_id: topic.partitions for topic in topics}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The topics in the form that a wait for their changes needs."""
+        """The topics as `Records` needs them, to wait for their changes."""
         return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
 
 
@@ -72,9 +72,10 @@ class Assignment:
 
 
 def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str | None) -> Subscription:
-    """Make a subscription to `topics` or to a pattern. Raises InvalidInput (both, neither, or an invalid pattern).
+    """Make a subscription to `topics` or to a pattern.
 
-    Raises UnknownTopicOrPartition for a name in `topics` that does not exist.
+    Raises InvalidInput (both, neither, or an invalid pattern), UnknownTopicOrPartition (a topic in `topics` that does
+    not exist).
     """
     listed = [topics] if isinstance(topics, str) else list(topics)
     wrong = [name for name in listed if not isinstance(name, str)]

@@ -55,7 +55,7 @@ class ChainTail:
     """The newest entries, in ascending order. `damaged`: the errors of entries that can't be read.
 
     A snapshot covers the unreadable entries, so the state is right without them.
-    `deleted_before`: requested entries with a smaller number than this were deleted as old; None if none was deleted.
+    `deleted_before`: all requested entries below this number were deleted as old; None if none was deleted.
     """
 
     entries: list[TailEntry]
@@ -67,7 +67,7 @@ class ChainTail:
 class QuietEntries:
     """The quiet entries (see `folded`) from `first` to `last`, of one author, as one row. `time_ms`: time of `last`.
 
-    `what`: a text with the number of their records of each kind.
+    `what`: a text that counts the records of these entries by kind.
     """
 
     first: int
@@ -106,7 +106,7 @@ def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
 def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
     """The kind of a quiet record (see `folded`); None for any other record.
 
-    `leading`: name and epoch of the coordinators whose claims were seen in earlier entries.
+    `leading`: name and epoch of each coordinator that has a CLAIM in an earlier entry.
     """
     match record:
         case CoordinationClaimed() if (record.name, record.epoch) in leading:

@@ -88,7 +88,7 @@ def _entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def _work(store: ObjectStore, stored_: StoredEntry, zones: dict[StoreId, str]) -> EntryWork:
-    """The work behind one entry. An object counts as written to each of its holders. `zones`: zones by store."""
+    """Count the work that one entry stands for. An object counts once for each holder. `zones`: zones by store."""
     work = EntryWork(1, stored_.size_bytes, int(stored_.entry.author.kind != "coordinator"))
     for command in stored_.entry.commands:
         for record in command.records:
@@ -122,8 +122,8 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
     """Approximate bytes of objects and indexes on each store.
 
-    For each store, the sizes of the partitions with a replica there, scaled by the ratio of all objects with their
-    indexes, each counted once, to all partitions.
+    A store's result is the total size of the partitions with a replica there, times a factor: the bytes of all objects
+    and indexes, divided by the size of all partitions, each counted once.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

@@ -11,7 +11,7 @@ Text = Callable[[bytes | None], str | None]
 
 
 def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value: Text, header: Text) -> list[Any]:
-    """Convert the records of one topic to dicts. `key`, `value` and `header` turn bytes of these kinds into text."""
+    """Convert records of one topic to dicts. `key`, `value` and `header` turn bytes of these fields into text."""
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
     columns = [records.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
     return [

@@ -59,7 +59,7 @@ class GroupMember:
         """Join the group. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
         With `instance_id` it is a static member (KIP-345): it replaces the member that has this instance id now, and
-        gets its partitions. `member_id` and `clock` are for tests; a new member id is drawn for each object.
+        gets its partitions. `member_id` and `clock` are for tests; by default, a new member id is drawn.
         """
         if instance_id is not None:
             check_instance_id(instance_id)
@@ -128,10 +128,11 @@ class GroupMember:
     def prepared(
         self, offsets: Offsets, metadata: str = "", generation: GroupGeneration | None = None
     ) -> Callable[[], None]:
-        """Return a function that commits these offsets. It may run in another thread; run several in their order.
+        """Return a function that commits these offsets. It may run in another thread.
 
-        The commit is made under `generation`, by default that of the last `poll`, even if the member has another one
-        when it runs. Raises at once the errors of invalid offsets (`rows_to_commit`).
+        Functions of several calls must run in the order of the calls. The commit is made under `generation`, by default
+        that of the last `poll`, even if the member has another generation when the function runs. Raises at once the
+        errors of invalid offsets (`rows_to_commit`).
         """
         return partial(self._commit, self.command(offsets, metadata, generation))
 
@@ -145,7 +146,8 @@ class GroupMember:
     ) -> CommitOffsets:
         """The command that commits these offsets; parameters as in `prepared`.
 
-        `with_records`: true if it becomes `Append.consumed`; this only changes the text of InvalidCommitOffsetSize.
+        `with_records`: true if the command is for `Append.consumed`; this only changes the text of
+        InvalidCommitOffsetSize.
         """
         self._owner.check()
         state = self._connection.follower.newest_state()
@@ -190,8 +192,8 @@ class GroupMember:
     def _renew(self, coordinator: Coordinator) -> None:
         """Show that this member is alive: by a heartbeat to the coordinator in force; without one, by a renewal.
 
-        A heartbeat that fails for a passing reason is not repeated: the next one, a third of a session later, is still
-        in time, and a coordinator that takes over gives all members a whole session.
+        A heartbeat that fails with a retriable error is not repeated: the next one, a third of a session later, is
+        still in time, and a coordinator that takes over gives all members a whole session.
         """
         if not coordinator.in_force:
             self._join()  # with the same topics, so that it only renews

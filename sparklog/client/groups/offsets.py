@@ -56,7 +56,7 @@ def describe_group(state: ClusterState, name: str) -> GroupDescription:
 
 
 def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
-    """The committed offsets of the group `name`, by (topic, partition); empty if there is no such group."""
+    """The committed offsets of the group `name`, keyed by (topic, partition); empty if there is no such group."""
     rows = committed_offsets(state, name)
     return {(state.topics[key.topic_id].name, key.partition): row for key, row in rows.items()}
 
@@ -77,10 +77,10 @@ def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> Co
 
 
 def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
-    """The command that commits a stream's positions to a group without members; None if none differs from the group's.
+    """The command that commits a stream's positions to a group without members; None if no offset would change.
 
-    If a partition has several positions, the lowest is committed: everything below it was consumed. Left out are
-    partitions that no longer exist, and those whose committed offset is already this one, so that a stream of many
+    If a partition has several positions, the lowest is committed, because all records below it were consumed. Left out
+    are partitions that no longer exist, and those whose committed offset would not change, so that a stream of many
     partitions commits only the ones that it read.
     """
     lowest: dict[TopicPartition, Position] = {}

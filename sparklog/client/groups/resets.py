@@ -62,7 +62,7 @@ class PlannedReset(msgspec.Struct, frozen=True):
 def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
-    """Plan a reset by the newest state: `planned_resets` explains parameters and errors. Commits nothing."""
+    """Plan a reset from the newest state. Commits nothing. For parameters and errors see `planned_resets`."""
     state = cluster.connection.follower.newest_state()
     return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
 
@@ -78,9 +78,9 @@ def planned_resets(
     """Plan a reset for the partitions `chosen` of `topics`; if `chosen` is empty, for all partitions of `topics`.
 
     If `topics` is empty, the plan is for all partitions in which the group has a committed offset. A target below the
-    log start becomes the log start, one above the high watermark the high watermark, as in Kafka's tool. With `topics`,
-    the group need not exist yet. Raises GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift
-    where nothing is committed), and the errors of `offset_for_time`.
+    log start is raised to the log start, and one above the high watermark is lowered to it, as in Kafka's tool. With
+    `topics`, the group need not exist yet. Raises GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput
+    (a shift of a partition without a committed offset), and the errors of `offset_for_time`.
     """
     known = state.groups.get(group) if topics else existing_group(state, group)
     if known is not None:
@@ -99,7 +99,7 @@ def planned_resets(
 
 
 def reset_offsets(cluster: Cluster, group: str, plan: Sequence[PlannedReset]) -> None:
-    """Commit the `after` offsets of the plan: all of them, or nothing. Raises as `Cluster.commit_offsets` does."""
+    """Commit the `after` offsets of the plan, all or nothing. Raises the errors of `Cluster.commit_offsets`."""
     cluster.commit_offsets(group, {(reset.topic, reset.partition): reset.after for reset in plan})
 
 

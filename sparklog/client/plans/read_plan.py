@@ -31,7 +31,7 @@ OffsetsByTime = dict[tuple[int, int, int], Offset | None]  # (topic id, partitio
 class ReadPlan:
     """The tasks of a batch read, ordered by (topic, partition, offset).
 
-    `position`: the entry of the chain whose state they were planned from. `warnings`: texts to log.
+    `position`: the chain entry after which the tasks were planned. `warnings`: texts to log.
     """
 
     tasks: list[list[RangeToRead]]
@@ -95,7 +95,7 @@ def partitions_to_read(
 ) -> list[tuple[Topic, Partition]]:
     """The partitions of the subscription, ordered by topic name and partition.
 
-    Leaves out topics in `may_be_gone` that do not exist; raises UnknownTopicOrPartition for others.
+    Leaves out topics that do not exist if they are in `may_be_gone`; otherwise raises UnknownTopicOrPartition.
     """
     gone = frozenset(name for name in may_be_gone if name not in state.topic_ids)
     if isinstance(subscription, AssignPartitions):
@@ -201,7 +201,7 @@ def _resolved(position: Position, topic: Topic, partition: Partition, by_time: O
 def _lost(
     place: str, wanted: tuple[int, int], readable: tuple[int, int], options: ReadOptions, warnings: list[str]
 ) -> None:
-    """Raise OffsetOutOfRange because requested records are gone; without `fail_on_data_loss`, append to `warnings`.
+    """Report that requested records are gone: raise OffsetOutOfRange, or, without `fail_on_data_loss`, add a warning.
 
     `wanted`, `readable`: the requested and the readable offsets, [start, end).
     """

@@ -48,7 +48,7 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
 
 
 def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositions:
-    """The positions in `newest`, but at most those in `target`; without partitions that `target` lacks."""
+    """Limit the positions in `newest` to those in `target`, and leave out partitions that `target` lacks."""
     at = {}
     for place, position in newest.at.items():
         last = target.at.get(place)
@@ -120,9 +120,9 @@ def tasks_between(
 
 
 def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositions, options: ReadOptions) -> list[str]:
-    """Texts about lost records, for a stream at `start`: records that it missed, or has read and the log gave up since.
+    """Texts about losses of a stream at `start`: records that it missed, or that it read and the log gave up since.
 
-    Also about partitions that the stream has a position in and no longer reads. `newest`: from `newest_positions`.
+    Other texts are about partitions in `start` that the stream no longer reads. `newest`: from `newest_positions`.
     Raises the errors of `check_cluster`.
     """
     check_cluster(state, start)
@@ -204,14 +204,14 @@ def _positions(state: ClusterState, offsets: Iterable[tuple[Topic, Partition, Of
 def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
     """The first offset, in one partition, of a micro-batch from `start` to `end`; 0 if `start` lacks this partition.
 
-    Also 0 if the topic was created again since.
+    Also 0 if the topic was deleted and created again after `start`.
     """
     known = start.at.get(place)
     return known.offset if known is not None and known.topic_id == end.topic_id else Offset(NEW_PARTITION_STARTS)
 
 
 def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
-    """The offsets to read in one partition from `start` to `end`, without those below the log start; perhaps none."""
+    """The offsets to read in one partition from `start` to `end`, without those below the log start; may be empty."""
     begin = max(min(_begin(start, place, end), _log_end(state, end)), _partition(state, end).log_start)
     return OffsetRange(begin, max(begin, end.offset))
 
@@ -234,7 +234,7 @@ def _key(position: Position) -> TopicPartition:
 
 
 def _stored_bytes(state: ClusterState, position: Position, offsets: OffsetRange) -> int:
-    """The stored bytes of a range; at least 1 unless the range is empty, so that a byte limit never stops a stream."""
+    """The stored bytes of a range. At least 1 for a range with offsets, so that a byte limit never stops a stream."""
     if offsets.start >= offsets.end:
         return 0
     return max(1, weigh(state, position.topic_id, position.partition, offsets).size_bytes)

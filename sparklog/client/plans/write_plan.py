@@ -110,10 +110,10 @@ def plan_write(
     durability: Durability = Durability(),  # noqa: B008 - a frozen value
     among: Collection[str] | None = None,
 ) -> WritePlan:
-    """Plan a write to `topic`; if it is None, to the topics that rows name: those in `among`, or any if that is None.
+    """Plan a write to `topic`, or, if `topic` is None, to the topics that the rows name.
 
-    `compression` is used by topics whose config has none. Raises UnknownTopicOrPartition, InvalidTopic (an internal
-    topic).
+    `among`: the topics that rows may name; None: any. `compression` is used by topics whose config has none. Raises
+    UnknownTopicOrPartition, InvalidTopic (an internal topic).
     """
     wanted = [topic] if topic is not None else among
     for name in wanted or ():
@@ -144,8 +144,8 @@ def append_command(
 ) -> Append | None:
     """The command that appends the uploads of all tasks, in the order of `written`; None if there is nothing to commit.
 
-    `application` and `consumed` are committed even if there are no rows: the version of an application then counts as
-    written, so that a later write with the same version adds nothing, as in Delta.
+    `application` and `consumed` are committed even if there are no rows. The application's version then counts as
+    written: a later write with the same version adds nothing, as in Delta.
     """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
@@ -180,7 +180,7 @@ def append_command(
 
 
 def create_first(name: str) -> str:
-    """The end of an error text about the missing topic `name`: writes create no topic, as Kafka's brokers may."""
+    """The end of an error text about the missing topic `name`: how to create it, because no write does."""
     return f"; no write creates a topic: sparklog topic create {name}"
 
 

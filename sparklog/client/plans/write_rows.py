@@ -55,12 +55,12 @@ def write_rows(
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
 ) -> TaskWritten:
-    """Check and upload the rows of one task. `task`: its number, which chooses the first partition of keyless records.
+    """Check and upload the rows of one task.
 
-    `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its subclasses
-    (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted topic),
-    NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After an
-    error, uploaded objects stay as orphans.
+    `task`: the task's number, which chooses the first partition for records without a key. `stores`: by default opened
+    from the addresses in the plan. Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out
+    of range, record too large, a key missing on a compacted topic), NoReplicaOnline, and, if all stores of a partition
+    fail, StoreUnavailable or another error of stores. After an error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
         stores or Stores(plan.places),
@@ -98,7 +98,7 @@ def write_rows(
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
-    """Raise what `write_rows` raises for these rows. Uploads nothing."""
+    """Raise the errors that `write_rows` would raise for these rows. Uploads nothing."""
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
         _check_rows(planned, rows)
@@ -109,8 +109,8 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
 def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
     """The followers of the plan to leave out, because they were too slow for recent writes of this process.
 
-    Empty if a partition could be written to no other store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
-    and a thread that never ends, with the bytes that it holds.
+    Empty if that would leave a partition without a store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
+    and a thread that never ends and keeps its bytes.
     """
     slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
@@ -192,7 +192,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: 
 
 
 def new_upload_id() -> UploadId:
-    """Draw a new upload id. To be called in the process that uploads, so after any fork, or ids might be equal."""
+    """Draw a new upload id. Call it in the process that uploads: a forked process must not use its parent's ids."""
     return UploadId(new_id())
 
 

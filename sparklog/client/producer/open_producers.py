@@ -12,7 +12,7 @@ log = logging.getLogger("sparklog")
 
 
 class OpenProducer(Protocol):
-    """A producer as this module uses it: `flush` at the end of the program, `abandon` in a forked child."""
+    """The methods of a producer that this module calls: `flush` at the program's end, `abandon` in a forked child."""
 
     def flush(self) -> None: ...
 

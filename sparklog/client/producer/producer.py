@@ -54,7 +54,7 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer(AnswersKafkaMethods):
-    """A producer. Thread-safe. Use it as a context manager, or call `close`; the end of the program flushes it.
+    """A producer. Thread-safe. Use it as a context manager, or call `close`. It is flushed at the end of the program.
 
     In each partition, records that one thread sends keep their order, and each is written once, despite retries.
     """
@@ -69,10 +69,10 @@ class Producer(AnswersKafkaMethods):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        """Allocate a producer id in the chain; with `producer_id`, only its next epoch, which fences older instances.
+        """Allocate a new producer id in the chain, or the next epoch of `producer_id`, which fences older instances.
 
-        Raises the errors of `Connection.submit`, and UnknownProducerId; InvalidInput for a serializer that can't be
-        called.
+        Raises the errors of `Connection.submit`, UnknownProducerId, and InvalidInput (a serializer that can't be
+        called).
         """
         self._connection = connection
         self._settings = settings
@@ -208,8 +208,9 @@ class Producer(AnswersKafkaMethods):
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write waiting records at once. Wait until every record sent before this call is written, or has failed.
 
-        Failures are only reported by the records' futures. Raises RequestTimedOut after `timeout_ms`; None: the call
-        ends anyway once the records' `delivery_timeout_ms` is over. Raises InvalidInput in a callback of the producer.
+        Failures are only reported by the records' futures. Raises RequestTimedOut after `timeout_ms`. Without
+        `timeout_ms`, the call ends at the latest when the records' `delivery_timeout_ms` is over. Raises InvalidInput
+        in a callback of the producer.
         """
         self._not_in_a_sender("flush")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
@@ -256,7 +257,10 @@ class Producer(AnswersKafkaMethods):
     # ---- inside `send`, `flush` and transactions ------------------------------------------------------------------
 
     def _fence(self) -> ProducerEpoch | None:
-        """The producer's id and epoch; None while it gets new ones. Raises the error of `send` once it has ended."""
+        """The producer's id and epoch; None while it gets new ones.
+
+        Raises the error that `send` raises once the producer is closed or fenced.
+        """
         self._owner.check()
         with self._lock:
             if self._refusal is not None:
@@ -333,7 +337,7 @@ class Producer(AnswersKafkaMethods):
                     self._idle -= 1
 
     def _take(self) -> Callable[[], None]:
-        """Turn the waiting records into a flush. Returns the task that finds their partitions. Needs the lock."""
+        """Turn the waiting records into a flush. Returns a task that finds their partitions. Needs `_lock`."""
         waiting, self._waiting = self._waiting, {}
         flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
         self._noticed = False
@@ -384,7 +388,7 @@ class Producer(AnswersKafkaMethods):
                 self._tell_all()
 
     def _renew(self, work: Renew) -> None:
-        """Get the next epoch of the producer, or a new id. A command without an answer is sent again under its id."""
+        """Get the next epoch of the producer, or a new id. If a command got no answer, sends it again under its id."""
         committer = self._connection.committer
         submission = self._renewal or committer.begin(work.command)
         self._renewal = None
@@ -417,7 +421,7 @@ class Producer(AnswersKafkaMethods):
             self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
 
     def _tell_all(self) -> None:
-        """Wake all threads that wait for work, for room or for a flush, because one of these has changed."""
+        """Wake all threads that wait for work, for room in the buffer, or for records to be settled."""
         self._work_there.notify_all()
         self._room_there.notify_all()
         self._something_settled.notify_all()
@@ -425,14 +429,18 @@ class Producer(AnswersKafkaMethods):
     # ---- the end of the process, and forks ------------------------------------------------------------
 
     def _not_in_a_sender(self, what: str) -> None:
-        """Raise InvalidInput in a sender thread, where callbacks run: the call `what` would wait for its own thread."""
+        """Raise InvalidInput in a sender thread, where callbacks run.
+
+        There the call that `what` describes would wait for its own thread.
+        """
         if threading.current_thread() in self._threads:
             raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to continue")
 
     def abandon(self) -> None:
         """Disable the producer in a forked child: its threads and its records stay with the parent.
 
-        From then on `send`, `flush` and `transaction` raise InvalidInput, and so do the futures of unsettled records.
+        From then on `send`, `flush` and `transaction` raise InvalidInput. The futures of unsettled records raise it,
+        too.
         """
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)

@@ -26,7 +26,7 @@ Partitions = npt.NDArray[Any] | int  # the partition of each record, or of all
 
 
 class RecordMetadata(NamedTuple):
-    """Topic, partition and offset of a written record. With acks=0, which awaits no commit, the latter two are None."""
+    """Topic, partition and offset of a written record. With acks=0 partition and offset are None."""
 
     topic: str
     partition: int | None
@@ -244,7 +244,7 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
 
 
 class _Waiters:
-    """The list of waiters that `concurrent.futures` expects in a future: `append` and `remove` go to `SentRecords`."""
+    """The list of waiters in a future of `concurrent.futures`. `append` and `remove` go to `SentRecords`."""
 
     def __init__(self, future: RecordFuture, records: SentRecords) -> None:
         self._future = future

@@ -1,4 +1,4 @@
-"""Writes one flush of a producer: finds the partitions of its records, uploads them as objects, and commits these."""
+"""Writes one flush of a producer: finds the partitions of its records, uploads the records, and commits the uploads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("sparklog")
 
 
 class Taken:
-    """The bytes of the producer's buffer that a flush still occupies. All parts of the flush share one object."""
+    """Bytes that a flush occupies in the producer's buffer. If a flush is divided, its parts share one `Taken`."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -79,8 +79,8 @@ class Sending:
     def route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> dict[TopicPartition, int]:
         """Find the partition of each record of the flush. Returns the number of records of each partition.
 
-        Fails the futures of records whose topic was deleted. All records of a topic without a key go to one partition,
-        in the next flush to the next partition.
+        Fails the futures of records whose topic was deleted. All records of a topic that have neither key nor partition
+        go to one partition; the next flush uses the next partition.
         """
         rows = rows_of(flush)
         parts: dict[TopicPartition, int] = {}
@@ -125,7 +125,7 @@ class Sending:
         flush.upload = (plan, written)
 
     def commit(self, work: FlushCommit) -> CommandResult:
-        """Commit the uploads of the flush, with the same command id at each attempt. Raises as `commit_append` does."""
+        """Commit the uploads of the flush, always with the same command id. Raises the errors of `commit_append`."""
         uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
         plan, written = uploaded
         command = append_command(plan, [written])
@@ -168,6 +168,6 @@ def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None
 
 
 def rows_of(flush: Flush) -> FlushRows:
-    """The records of a flush that is not joined, with the type that this package gives them."""
+    """Return `flush.rows` of a flush that is not joined, as FlushRows."""
     assert isinstance(flush.rows, FlushRows)
     return flush.rows

@@ -23,9 +23,9 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class SendableTopic:
-    """A topic as the producer knows it. `send` checks records by it, so that an invalid record fails no others.
+    """A topic as the producer knows it. `send` checks each record against it: an invalid record must not fail others.
 
-    `limits`: limits of the topic's config on the records of one flush; None if there are none.
+    `limits`: `flush.messages` and `flush.ms` of the topic; None if neither is set.
     """
 
     __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
@@ -65,7 +65,7 @@ class SendableTopic:
 
 
 class SendableTopics:
-    """A cache of the topics that a producer sends to. Thread-safe, but two threads may look up a topic at once."""
+    """A cache of the topics that a producer sends to. Thread-safe; two threads may look up the same topic at once."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class SendableTopics:
         return topic in self._known
 
     def look_up(self, topic: str) -> None:
-        """Put a topic into the cache, reading the chain if this process does not know it. Raises as `_found` does."""
+        """Put a topic into the cache; read the chain if the topic is unknown. Raises the errors of `_found`."""
         self._found(self._connection.follower.state, topic)
 
     def forget(self) -> None:
-        """Empty the cache, so that topics are looked up again. For after a read of the chain, which may change them."""
+        """Empty the cache. Call it after a read of the chain, which may have changed topics."""
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:
@@ -142,7 +142,10 @@ class SendableTopics:
         return sendable
 
     def _check(self, sendable: SendableTopic, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Check a record by the cached topic; if that fails, again by the newest state. Raises as `check` does."""
+        """Check a record against the cached topic; if that fails, against the topic in the newest state.
+
+        Raises the errors of `SendableTopic.check` and of `_found`.
+        """
         try:
             sendable.check(key, size_bytes, partition)
         except SparklogError:

@@ -9,8 +9,8 @@
                     transaction.send("bills", bill_of(record.value), key=record.key)
 
 The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
-with the offsets, so no reader sees a part. No transaction coordinator is needed, and no marker in the log,
-because uncommitted records are never in the log.
+with the offsets, so no reader sees a part. No transaction coordinator is needed, and no marker in the log, because
+uncommitted records are never in the log.
 
 Possible failures, and their effect:
 
@@ -19,7 +19,7 @@ Possible failures, and their effect:
 - The process dies after the commit, whether or not it got the answer: both are written. The next member of the group
   continues after the processed records.
 - The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its group's offsets.
-- Another member has the partitions by now: the commit names its own member and generation, so it is refused, as in
+- Another member has the partitions by now: the commit has this member's id and generation, so it is refused, as in
   KIP-447 (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads more. Then
   the consumer continues at its group's offsets. Without a consumer the command is not sent again: if the program runs
@@ -85,7 +85,10 @@ _NOT_LANDED: Final = (
 
 
 class TransactionalReader(Protocol):
-    """A consumer as a transaction uses it. `read_at`: the number of its last read, from ORDER; -1: none yet."""
+    """A consumer as a transaction uses it.
+
+    `read_at`: the number of the consumer's last read, from the counter ORDER; -1 before its first read.
+    """
 
     read_at: int
 
@@ -110,7 +113,10 @@ class TransactionalReader(Protocol):
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind the consumer to its group's offsets. With `settle`, its next read or commit first calls that."""
+        """Rewind the consumer to its last commit or seek.
+
+        With `settle`, the consumer's next read or commit first calls `settle`, then rewinds.
+        """
         ...
 
 
@@ -286,9 +292,9 @@ class Transaction:
             consumer.committed(offsets)
 
     def _uploaded(self, offsets: CommitOffsets | None) -> tuple[Callable[[int], CommandResult], int] | None:
-        """Upload the records. Returns a function that commits them with `offsets`, and the time left for it in ms.
+        """Upload the records. Returns a function that commits them with `offsets`, and the time in ms left for it.
 
-        The function takes its time limit in ms. None if there are neither records nor offsets.
+        The argument of the function is its time limit in ms. Returns None if there are neither records nor offsets.
         """
         names = list(self._waiting)
         if not names and offsets is None:

@@ -1,4 +1,4 @@
-"""Holds records that wait to be sent as Python objects, and converts them to Arrow columns with their partitions."""
+"""Holds records, as Python objects, until they are sent, and converts them to Arrow columns with their partitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WaitingRecords:
 
 
 class RoutedRecords:
-    """The records of one topic in one flush, as Arrow rows, with their partitions, which all attempts to write keep."""
+    """The records of one topic in one flush, as Arrow rows. All attempts to write them keep their partitions."""
 
     __slots__ = ("partitions", "rows", "sent", "topic_id")
 
@@ -99,10 +99,10 @@ def as_headers(given: object) -> tuple[list[Header], int]:
 
 
 def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedRecords:
-    """Convert the records of a topic to Arrow columns, and find the partition of each by `state`.
+    """Convert the records of a topic to Arrow columns, and find the partition of each in the state `state`.
 
-    All records without a partition and a key go to one partition: number `sticky`, modulo their count, of those that
-    have a leader. Raises UnknownTopicOrPartition if the topic was deleted.
+    All records without a partition and a key go to one partition: of the n partitions that have a leader, the one at
+    index `sticky` modulo n. Raises UnknownTopicOrPartition if the topic was deleted.
     """
     name = waiting.sent.topic
     topic = state.topic_named(name)
@@ -120,5 +120,5 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
 
 
 def naming_topic(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """The rows with an additional column `topic`, which has this name in every row."""
+    """Add a column `topic` to the rows, with the name `topic` in every row."""
     return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

@@ -1,7 +1,7 @@
 """Finds the stores of a cluster whose metadata is lost, starting from some of them, and reads the chain from mirrors.
 
-The mirror of the chain on a store names the registered stores, and its peers name the announced ones. Each of these is
-looked for and read in turn, until no new store is found. Nothing is changed here.
+On each store, the mirror of the chain names the registered stores, and the peers name stores that were only announced.
+These stores are looked for and read, too, until no new store is found. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class FoundStore(msgspec.Struct, frozen=True):
 class FoundStores:
     """Finds the stores of a lost cluster. `given`: addresses of stores by id; `without`: stores not to look for.
 
-    `cluster`: the address to which relative addresses of stores belong. `accept_loss`: end the chain before an entry
-    that is damaged on all stores, instead of raising ChainDamaged.
+    `cluster`: the address to which relative addresses of stores belong. `accept_loss`: if an entry is damaged on all
+    stores, end the chain before it instead of raising ChainDamaged.
 
-    After `find`: `found` has the stores that answer, and `missing` the reason for each other one. `chain_id` is the
-    newest chain of which any found store has a mirror, and `head` the newest state of that chain.
+    After `find`: `found` has the stores that answer, and `missing` the reason for each store that was not found.
+    `chain_id` is the newest chain that has a mirror on a found store, and `head` the newest state of that chain.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class FoundStores:
         return mirrored
 
     def newer(self) -> str | None:
-        """A text with evidence that the cluster had newer entries, or a newer chain, than were read; None without any.
+        """Return a text if there is evidence of a newer chain, or of newer entries, than were read; None otherwise.
 
         Reads the stores again.
         """
@@ -144,9 +144,9 @@ class FoundStores:
         return max((checkpoint[0] for checkpoint in newest if checkpoint is not None), default=-1)
 
     def registered(self, store: Store) -> FoundStore:
-        """The found store that is registered as `store`. Raises StoreUnavailable if it is missing.
+        """The found store that is registered as `store`.
 
-        Also raises it if the INCARNATION differs from the registered one.
+        Raises StoreUnavailable if it is missing, or if its INCARNATION differs from the registered one.
         """
         found_store = self.found.get(store.store)
         if found_store is None:
@@ -169,14 +169,14 @@ class FoundStores:
     # ---- one store ------------------------------------------------------------------------------
 
     def _look_for(self, addresses: Mapping[StoreId, Collection[str]]) -> bool:
-        """Look for the stores in `addresses` that were not found yet. Returns True if any of them is found now."""
+        """Look for the stores in `addresses` that were not found yet. Returns True if it finds any of them."""
         new = [store for store in addresses if store not in self.found and self._look(store, addresses[store])]
         return bool(new)
 
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
-        """Look for a store at these addresses. True if it was found; otherwise notes the reason in `missing`.
+        """Look for a store at these addresses. Returns True if it was found; otherwise notes the reason in `missing`.
 
-        An address with the registered INCARNATION is preferred to one with another.
+        Prefers an address where the store has the registered INCARNATION.
         """
         given = self._given.get(store)
         registered = self.head.state.stores.get(store)
@@ -206,7 +206,7 @@ class FoundStores:
         return True
 
     def _chains(self) -> set[str]:
-        """The ids of all chains of the cluster that the found stores' marks and the state name."""
+        """The ids of all chains of the cluster that are named in the state, or in the marks of found stores."""
         chains = set(self.head.state.lineage)
         for found_store in self.found.values():
             chains.add(found_store.mark.chain_id)
@@ -239,8 +239,8 @@ class FoundStores:
     def _newest_chain(self) -> str | None:
         """The id of the newest chain that has a mirror on a found store; None without any mirror.
 
-        The newest chain is that of the latest restore. Only a chain that has begun has mirrors, and a write is
-        acknowledged only once a mirror has it. Raises Conflict if two chains are from restores with the same number.
+        The newest chain is that of the latest restore. A chain without a mirror does not count: it has not begun, or
+        has no acknowledged writes. Raises Conflict if two chains are from restores with the same number.
         """
         numbers = {found_store.mark.chain_id: 0 for found_store in self.found.values()}
         for found_store in self.found.values():

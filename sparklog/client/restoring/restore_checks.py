@@ -19,7 +19,7 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Raise Conflict if an earlier restore began the newest chain, and its metadata is still readable at its place."""
+    """Raise Conflict if an earlier restore began the newest chain, and that chain can still be read at its place."""
     marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
     for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
         try:
@@ -36,8 +36,8 @@ def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
 def check_stores(stores: FoundStores, given: Collection[StoreId], without: Collection[StoreId]) -> None:
     """Check that every store that may have a mirror was found, and that none of them belongs to another cluster.
 
-    `given`, `without`: the stores named by the caller. Raises InvalidInput (a name in these that is no store of the
-    cluster, or no store is left), StoreUnavailable (a store is missing), Conflict, ChainDamaged (an OWNER mark).
+    `given`, `without`: the stores named by the caller. Raises InvalidInput (a name that is no store of the cluster, or
+    no store is left), StoreUnavailable (a store is missing), Conflict, ChainDamaged (a damaged OWNER mark).
     """
     state = stores.head.state
     unknown = {*without, *given} - set(state.stores) - set(stores.peers)
@@ -66,10 +66,10 @@ def check_stores(stores: FoundStores, given: Collection[StoreId], without: Colle
 
 
 def _check_marks(stores: FoundStores) -> None:
-    """Raise ChainDamaged for a damaged OWNER mark of a later restore than `stores.restores` if no store has it whole.
+    """Raise ChainDamaged if an OWNER mark with a number above `stores.restores` is damaged, and no store has it whole.
 
-    That restore may have begun a newer chain. Marks up to `stores.restores` are not needed: the chain itself names
-    those restores.
+    Such a mark is of a later restore, which may have begun a newer chain. Other marks are not needed: the chain itself
+    names their restores.
     """
     known = {number for found_store in stores.found.values() for number in found_store.owners}
     for store, found_store in sorted(stores.found.items()):

@@ -1,11 +1,11 @@
 """Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores.
 
-    find all stores and read their mirrors -> check that nothing is missing -> mark each store as that of the new chain,
-    OWNER/<number> -> find and read again, until there is no new store -> check again
+    find all stores and read their mirrors -> check that nothing is missing -> put the mark OWNER/<number> of the new
+    chain on each store -> find and read again, until there is no new store -> check again
     -> put the beginning of the new chain: now it has begun -> put its first entry and snapshot under their own keys
 
-All stores are marked before the mirrors are read for the last time. So entries that a process of the lost chain
-acknowledged before its store was marked are read; later, the process finds the mark, and acknowledges and announces
+All stores are marked before the mirrors are read for the last time. So the restore reads every entry that a process of
+the lost chain acknowledged before its store was marked. Once a process finds the mark, it acknowledges and announces
 nothing. After a failure the restore can be run again: the new run finishes a restore that has begun, and gives up one
 that has not (`restore_owner.py`).
 """
@@ -68,9 +68,10 @@ class Restored(msgspec.Struct, frozen=True):
 
     `previous` is the id of the lost chain, `chain_id` that of the new one (None in a dry run). `copies`: the entry up
     to which each store has the lost chain, or -1; `last`: the entry up to which all stores together have it, and
-    `time_ms` the time of this entry. `first`: the first entry of the new chain. `fenced`: the stores left out.
-    `checkpoint`: the newest entry for which a store has a checkpoint, or -1. `newer`: a text with evidence that the
-    lost chain had more entries than `last`, or None. `copied`: true if mirrors have the new chain already.
+    `time_ms` the time of this entry. `first`: the first entry of the new chain. `stores`: the addresses of the found
+    stores; `fenced`: the stores left out. `topics`: the number of topics. `checkpoint`: the newest entry for which a
+    store has a checkpoint, or -1. `newer`: a text with evidence that the lost chain had more entries than `last`, or
+    None. `copied`: true if mirrors have the new chain already.
     """
 
     cluster: str
@@ -101,12 +102,12 @@ def restore_cluster(
     """Restore a cluster whose metadata is lost, with its new metadata at `url`.
 
     `sources`: ids and addresses of at least one of its stores, through which the others are found. Every store must be
-    reachable with its INCARNATION, except those in `without`: they count as lost, and are fenced. `take_over`: give up
-    a restore to another place that has not begun. `accept_loss`: restore even if there is evidence that the lost chain
-    had entries that no mirror has. `dry_run`: check everything, and change nothing.
+    reachable with its INCARNATION, except those in `without`: they count as lost, and are fenced. `take_over`: if a
+    restore to another place has marked stores, but has not begun, give it up. `accept_loss`: restore even if there is
+    evidence that the lost chain had entries that no mirror has. `dry_run`: check everything, and change nothing.
 
     Raises ClusterAlreadyExists (`url` has metadata), ClusterNotFound (no mirrors), Conflict (another restore was
-    faster, or began elsewhere), InvalidInput, StoreUnavailable (a store is not there), ChainDamaged (an object is
+    faster, or began elsewhere), InvalidInput, StoreUnavailable (a store was not found), ChainDamaged (an object is
     missing, or damaged on all stores that have it).
     """
     given = {StoreId(store): absolute_url(address) for store, address in sources.items()}
@@ -253,7 +254,7 @@ class _Restore:
     # ---- the steps ------------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
-        """Put the mark `owner` on a store, also under the numbers of given-up restores, so that no number is left out.
+        """Put the mark `owner` on a store, also under the numbers of given-up restores, so that no number is missing.
 
         Raises Conflict if another restore has marked the store.
         """
@@ -268,7 +269,8 @@ class _Restore:
     def _check_again(self, owner: Owner, newer: str | None) -> None:
         """Repeat the checks once all stores are marked, and check that each store has the mark `owner`.
 
-        Raises Conflict, StoreUnavailable, ChainDamaged (`newer`, unless loss is accepted), and InvalidInput.
+        `newer`: from `FoundStores.newer`; unless it is None or loss is accepted, raises ChainDamaged. Also raises
+        Conflict and the errors of `check_stores`.
         """
         self._check()
         number = number_of(self._stores, owner)
@@ -344,7 +346,7 @@ class _Restore:
             )
 
     def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
-        """Finish a restore whose `beginning`, with its first `entry`, another run has put here; returns the outcome."""
+        """Finish a restore that another run has begun here, with this beginning and first entry; return its outcome."""
         stores = self._stores
         restored = _restored_by(entry)
         if restored is None:
@@ -388,5 +390,5 @@ def _records_of(entry: Entry) -> list[Record]:
 
 
 def _restored_by(entry: Entry) -> ClusterRestored | None:
-    """The record ClusterRestored in the entry, with which a restored chain begins; None if there is none."""
+    """The record ClusterRestored in this entry; None if there is none. The first entry of a restored chain has one."""
     return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

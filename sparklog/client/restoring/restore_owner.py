@@ -1,8 +1,8 @@
 """Chooses the OWNER mark that a restore puts on each store, and gives up other restores.
 
-No run continues with the marks of another run: that run's chain may have begun, and its metadata may be lost again.
-Restores that have not begun are given up, so that they can never begin: earlier runs to the same place always, restores
-to other places only with `take_over`.
+A run never uses the marks of another run: that run's chain may have begun, and its metadata may have been lost since. A
+run gives up other restores that have not begun, so that they never begin: always those to the same place, but those to
+other places only with `take_over`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sparklog.storage.open_store import is_same_place
 
 
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
-    """The OWNER marks of restores later than the one that began the newest chain, with their numbers, ascending.
+    """The OWNER marks of restores after the one that began the newest chain, as (number, mark), in ascending order.
 
-    Such a restore may have begun or not: no store that was found has a mirror of its chain.
+    Such a restore may have begun or not: no found store has a mirror of its chain.
     """
     marks = {
         (number, owner)
@@ -34,9 +34,9 @@ def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
 
 
 def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Owner, list[tuple[int, Owner]]]:
-    """Make the OWNER mark of a restore to `url`. Returns it and, with their numbers, the marks of restores to give up.
+    """Make the OWNER mark of a restore to `url`. Returns it, and the restores to give up as (number, mark).
 
-    Raises Conflict if one of these was to another place, unless `take_over`.
+    Raises Conflict if a restore to give up was to another place, unless `take_over`.
     """
     marks = pending(stores)
     past = {chain_id for _, owner in marks for chain_id in owner.given_up}

@@ -52,13 +52,13 @@ _ANNOUNCED_AT_ONCE = 16
 def add_store(
     connection: Connection, store: StoreId, url: str, zone: str | None = None, *, dry_run: bool = False
 ) -> Store:
-    """Register a new store, or a fenced store that is back. Returns the store as it is registered.
+    """Register a new store, or a fenced store that is back. Returns the registered store.
 
     A fenced store that comes back with another INCARNATION, or none, was wiped: its loss is reported, and it is
     registered as empty. If it lacks objects (restored from an old backup), this loss is reported in the same way, so
     that the store leads no partition whose records it lacks. If a call is interrupted, the next one completes it.
-    `zone` None: the zone that the store had, or none. With `dry_run`, everything is checked, and
-    nothing marked or registered.
+    `zone` None: the zone that the store has had, or none if it is new. With `dry_run`, checks everything, and marks and
+    registers nothing.
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
@@ -124,10 +124,10 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 
 
 def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
-    """Announce a store that is about to be registered to all other stores, and the others to this store at `target`.
+    """Announce a new store to all other stores, and the other stores to the new one, at `target`.
 
-    Returns the other stores that may have a mirror of the metadata, with their registrations, and the registration that
-    the new store will get. Raises NotEnoughReplicas if the store can't be announced to one that may have a mirror,
+    Returns the registrations of the other stores that may have a mirror of the metadata, and the registration that the
+    new store will get. Raises NotEnoughReplicas if a store that may have a mirror can't be reached,
     InconsistentClusterId.
     """
     state = connection.follower.newest_state()
@@ -160,9 +160,9 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
 
 
 def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Announce `peer` to `target` as of its entry `n`, or the next entries if an announcement is already there.
+    """Announce `peer` to `target` as of entry `peer.n`, or as of a later entry if an announcement is already there.
 
-    An `add_store` that died may have announced the store at another address. Raises Conflict after 17 attempts.
+    An interrupted `add_store` may have announced the store at another address. Raises Conflict after 17 attempts.
     """
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):
@@ -198,7 +198,7 @@ def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster:
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
     """Refuse to register a wiped store, unless it is fenced and comes back at its registered address and zone.
 
-    If it is not fenced, its agent reports the loss. Another address may be a mistake. Raises
+    If the store is not fenced, its agent reports the loss. Another address may be a mistake. Raises
     DuplicateBrokerRegistration, InvalidInput.
     """
     actual = "none" if mark is None else mark.incarnation
@@ -245,9 +245,9 @@ def check_beside_metadata(connection: Connection, store: StoreId, target: Object
 def check_apart(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
     """Check that no two ids are for the same place, which links and mounts can hide from `check_addresses`.
 
-    Puts one key into each store, which must not find it there already, and removes it. The place of the metadata counts
-    as a store here, because each store at another address may get a mirror of the metadata. Raises
-    DuplicateBrokerRegistration.
+    Puts the same key into each store, and removes it afterwards. A store that already has the key is at the place of
+    another id. The place of the metadata counts as a store here, because each store at another address may get a mirror
+    of the metadata. Raises DuplicateBrokerRegistration.
     """
     key = f"{PROBES}{new_id()}-apart"
     put: list[ObjectStore] = []

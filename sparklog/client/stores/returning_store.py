@@ -1,8 +1,8 @@
 """Finds the objects that a fenced store lacks when it comes back, as after a restore from an old backup.
 
-Its INCARNATION is unchanged. As soon as the store is registered, it may lead a partition that has no leader, and its
-agent looks for losses only later. So losses are looked for before the registration: in the newest object of each
-partition and a few others, as in the agent's first search.
+The store's INCARNATION is unchanged. As soon as the store is registered, it may lead a partition that has no leader,
+and its agent looks for losses only later. So losses are looked for before the registration: in the newest object of
+each partition, and in a few others.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ log = logging.getLogger("sparklog")
 def lost_while_fenced(
     connection: Connection, store: Store, target: ObjectStore, zone: str | None
 ) -> tuple[HeldEnd, ...]:
-    """Find the logs that lack objects on a fenced store; returns for each the end up to which the store still has it.
+    """Find the partitions whose objects a fenced store lacks. Returns for each how far the store still has its log.
 
-    Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target` and `zone`
-    are those that the store will be registered with. Raises AnotherLife if the store was wiped or unmounted meanwhile,
-    the errors of `check_same_place`, and the store's.
+    Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target`: the store,
+    opened at the address to register; `zone`: the zone to register. Raises AnotherLife if the store was wiped or
+    unmounted meanwhile, the errors of `check_same_place`, and the store's.
     """
     if not store.fenced:
         return ()

@@ -174,7 +174,7 @@ class _Check:
         self._over = False
 
     def run(self) -> None:
-        """Run the checks, and note their findings in `health` and `bad`. If this is another store, write nothing."""
+        """Run the checks, and note their findings. Does not write to a store that is not the registered one."""
         with self._noted():
             store = self._open()
             look = look_at(store, self._incarnation)
@@ -206,7 +206,7 @@ class _Check:
             self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
-        """End the check: threads that still run no longer change `health`. `late`: the deadline came before its end."""
+        """End the check: threads that still run no longer change `health`. `late`: true after the deadline."""
         with self._lock:
             self._over = True
             if late:
@@ -215,9 +215,9 @@ class _Check:
                 self.health.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
     def report_objects(self, state: ClusterState) -> None:
-        """Add the findings about objects that `state` still names to `health`. `state` is newer than the findings.
+        """Add the findings to `health`, but only those about objects that `state` still names.
 
-        Objects that were deleted meanwhile are no problem.
+        `state` is newer than the findings: an object that was deleted meanwhile is no problem.
         """
         for bad in self.bad:
             if slices := live_slices(state, bad.sample.object.number):
@@ -267,9 +267,9 @@ def _unexpected(error: Exception) -> str:
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
     """The key of a trial write: on a disk, in the directory of an existing append object.
 
-    So the write creates no directory: one created by root would keep writers out. If the object is left behind, it
-    looks like an orphan, which vacuum removes. On a server, and if there is no append object, the key is under PROBES:
-    rights on a server belong to a role, and this process's rights say nothing about a producer's.
+    So the write creates no directory. If root created one, writers could not write there. If the object is left behind,
+    it looks like an orphan, which vacuum removes. On a server, and if there is no append object, the key is under
+    PROBES. On a server rights belong to a role, and this process's rights say nothing about a producer's.
     """
     drawn = new_id()
     existing = store.first_key_after(APPENDS, APPENDS) if isinstance(store, LocalStore) else None
@@ -294,7 +294,7 @@ def _write(store: ObjectStore, key: str) -> str:
 
 
 def _unwritable(store: ObjectStore, folders: list[str]) -> str:
-    """A text about directories of a disk in which this user may not write, as jobs of root may leave; "" if none."""
+    """A text about directories of a disk in which this user may not write (root may have created them); "" if none."""
     paths = store.unwritable(folders) if isinstance(store, LocalStore) else []
     if not paths:
         return ""

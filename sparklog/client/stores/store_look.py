@@ -15,7 +15,7 @@ _MEND: Final = "mount its disk if it is not mounted; if its data is lost, see do
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """The result of `look_at`. `problem`: a text, "" if there is none. `free_bytes`: None if unknown or not asked."""
+    """The result of `look_at`. `problem`: a text, "" if there is none. `free_bytes`: None if unknown."""
 
     problem: str = ""
     free_bytes: int | None = None
@@ -24,7 +24,8 @@ class StoreLook:
 def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
     """Check that a store has the INCARNATION with the uuid `incarnation`, and get its free space.
 
-    With `incarnation` None, check that the place of the metadata has metadata. Raises the store's errors.
+    If `incarnation` is None, `store` is the place of the metadata: check that it has any metadata. Raises the store's
+    errors.
     """
     problem = _problem_of_metadata(store) if incarnation is None else _problem(store, incarnation)
     return StoreLook(problem, None if problem else store.free_bytes())

@@ -65,10 +65,10 @@ def lines_of(name: str, hashes: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def with_principal(file: Path, lines: str) -> None:
-    """Add the lines of a principal (see `lines_of`) to an access file, which is replaced atomically.
+    """Add the lines of a principal (see `lines_of`) to an access file. The file is replaced atomically.
 
-    If there is no such file yet, the new one is readable only by its owner. Raises InvalidConfig if the file can't be
-    read or written, or would not be valid with these lines; then it is unchanged.
+    A file that did not exist is created, readable only by its owner. Raises InvalidConfig, and leaves the file
+    unchanged, if it can't be read or written, or would not be valid with these lines.
     """
     try:
         before = file.read_text(encoding="utf-8") if file.exists() else ""

@@ -32,9 +32,9 @@ _encoder = msgspec.json.Encoder()
 
 
 def audit_to(place: str) -> None:
-    """Write all audit lines from now on to a file, or to stderr if `place` is "-".
+    """Write all audit lines from now on to the file `place`, or to stderr if `place` is "-".
 
-    If the file is moved away, as log rotation does, a new one is begun. Raises InvalidInput if it can't be written.
+    If log rotation moves the file away, a new file is created. Raises InvalidInput if the file can't be written.
     """
     try:
         handler = logging.StreamHandler(sys.stderr) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
@@ -58,9 +58,10 @@ def audit_command(
     submission: Submission,
     outcome: Outcome | BaseException,
 ) -> None:
-    """Write the audit line of a client's command: its sender, the right it needs on which topics, and its outcome.
+    """Write the audit line of a client's command.
 
-    `outcome` is an exception if the whole request failed.
+    `need` is the right that the command needs, `topics` are the topics that this right is for. `outcome` is an
+    exception if the whole request failed.
     """
     line: dict[str, object] = {
         "principal": principal,

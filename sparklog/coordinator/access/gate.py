@@ -41,18 +41,19 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def caller_of(scope: Scope) -> Caller:
-    """The caller that `Gate` has found for a request, and stored in its scope."""
+    """Return the caller of a request, which `Gate` has stored in the request's `scope`."""
     caller = scope["sparklog.caller"]
     assert isinstance(caller, Caller)
     return caller
 
 
 class Gate:
-    """ASGI middleware that passes on only permitted requests. `access` returns the access file in force; None: no file.
+    """ASGI middleware that passes on only permitted requests.
 
-    Without an access file, every caller may do everything. Then a request must name this machine or one of `hosts` as
-    its Host, so that a web page can't reach the coordinator through a domain of its own (DNS rebinding). The same holds
-    for Origin, if present: by Origin, a browser names the site whose page has sent the request (cross-site requests).
+    `access` returns the access file in force; it is None if there is no access file. Then every caller may do
+    everything, but the header Host must name this machine or one of `hosts`, so that a web page can't reach the
+    coordinator through a domain of its own (DNS rebinding). The header Origin must do so too if it is present: in it, a
+    browser names the site whose page has sent the request (cross-site requests).
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Gate:
         """The principal whose token the request has; ANONYMOUS if there is no access file.
 
         `for_people`: the token may also be a password of HTTP's Basic authentication. Raises AuthenticationFailed if
-        the token is missing or unknown, ClusterAuthorizationFailed as `_check_host`.
+        the token is missing or unknown. Without an access file, raises the error of `_check_host`.
         """
         if self._access is None:
             self._check_host(request)

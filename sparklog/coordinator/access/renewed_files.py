@@ -24,20 +24,21 @@ T = TypeVar("T")
 class RenewedFiles(Generic[T]):
     """A value built from a few small files, and built again when they change.
 
-    `what` names the value in messages, `taken` builds it from the contents of the files.
+    `what` is the name of the value in messages. `taken` is the function that builds the value from the files' contents.
     """
 
     def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
         """Read the files for the first time. Raises InvalidConfig if a file can't be read or is not valid."""
         self._what, self._paths, self._taken, self._say = what, paths, taken, say
-        self._seen: list[bytes] | None = None
+        self._seen: list[bytes] | None = None  # None also after a file could not be read
         self._problem = ""
         self.value = self._take(self._read())
 
     def look(self) -> None:
-        """Read the files, and build the value again if they have changed. Errors are reported, and the old value stays.
+        """Read the files, and build the value again if their contents have changed.
 
-        The contents are compared, because a changed file may have the same time of modification as before.
+        On an error, report the error and keep the old value. Modification times are not compared, because a changed
+        file may keep its time.
         """
         try:
             bodies = self._read()
@@ -58,6 +59,7 @@ class RenewedFiles(Generic[T]):
             try:
                 bodies.append(Path(path).read_bytes())
             except OSError as error:
+                self._seen = None  # the same contents are news after this
                 raise InvalidConfig(f"{self._what}: {path} can't be read: {error.strerror}") from error
         return bodies
 
@@ -70,7 +72,7 @@ class RenewedFiles(Generic[T]):
 
 
 def access_in(path: str, say: Say) -> RenewedFiles[Access]:
-    """Read the access file at this path; `look` of the result reads it again. Raises InvalidConfig."""
+    """Read the access file at `path`. Raises InvalidConfig if the file can't be read or is not valid."""
     return RenewedFiles("the access file", [path], lambda bodies: parse_access(bodies[0]), say)
 
 
@@ -81,7 +83,7 @@ class Certificate:
     """
 
     def __init__(self, certificate: str, key: str, say: Say) -> None:
-        """Read the files of the certificate and of the key. Raises InvalidConfig."""
+        """Read the files at the paths `certificate` and `key`. Raises InvalidConfig if they are not valid."""
         self.files = RenewedFiles(
             "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say
         )
@@ -89,12 +91,12 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Use the newest certificate for this connection. Called at each handshake, even if it names no server."""
+        """Use the newest certificate for this connection. `ssl` calls this at each handshake, even without a `name`."""
         connection.context = self.files.value
 
 
 async def look_again(looks: Sequence[Callable[[], None]]) -> None:
-    """Call each of `looks` in a thread every EVERY_S seconds, until cancelled."""
+    """Every EVERY_S seconds, call all of `looks` in a thread, one after the other. Runs until it is cancelled."""
     while True:
         await asyncio.sleep(EVERY_S)
         for look in looks:
@@ -102,7 +104,10 @@ async def look_again(looks: Sequence[Callable[[], None]]) -> None:
 
 
 def _server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """The TLS context of a server with this certificate and key, which are paths. Raises InvalidConfig."""
+    """The TLS context of a server, from the files at the paths `certificate` and `key`.
+
+    Raises InvalidConfig if a file can't be read, or if they are not a certificate and its private key in PEM.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # even if a library of this process changed the default
     try:

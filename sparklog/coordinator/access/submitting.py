@@ -18,9 +18,9 @@ from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
 
 
 async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -> SubmitReply:
-    """Submit commands for a caller, as `Service.submit`. Raises the same errors.
+    """Submit a caller's commands by `Service.submit`, and raise its errors. All commands are audited.
 
-    A command for which the caller lacks the right is not submitted: its outcome is an error. All commands are audited.
+    A command for which the caller lacks the right is not submitted, and its outcome is an error.
     """
     needs = [need_of(sent.submission.command) for sent in request.commands]
     if any(unknown_topics(need, service.follower.state) for need in needs):  # the topics may be newer than the state
@@ -43,7 +43,7 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
 
 
 def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:
-    """The error of `check_access` for a principal that lacks the right; None if the principal has it."""
+    """Return the error that `check_access` raises for these arguments; None if the principal has the right."""
     try:
         check_access(principal, need, state)
     except AccessRefused as error:

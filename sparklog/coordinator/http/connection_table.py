@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 
 class State(Enum):
-    """The state of a connection, by what the connection waits for or does; the values describe it."""
+    """The state of a connection. The value of each member says what the state means."""
 
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
@@ -28,8 +28,9 @@ class State(Enum):
 class ConnectionLimits:
     """Limits of a server on its connections. Names that end in `_s` are times in seconds.
 
-    `request_s`: the time for the first byte of a connection, and for the head of a request. A body must be complete
-    after `request_s`, or else grow by `body_bytes` in each `request_s`. A client must read its reply at the same rate.
+    The first byte of a connection must arrive within `request_s`, and the head of a request must be complete within
+    `request_s`. A body must be complete within `request_s`, or else grow by `body_bytes` in each `request_s`. A client
+    that is slow to read its reply must read at least `body_bytes` of it in each `request_s`.
     """
 
     connections: int = 20_000  # at 10 to 20 KiB each a few hundred MiB
@@ -91,10 +92,10 @@ class ConnectionTable(Generic[C]):
             del self._since[state][connection]
 
     def victim(self, now_s: float) -> C | None:
-        """The connection to drop for a new one: a silent one, else an idle one, else one whose request is not complete.
+        """The connection to drop so that a new one can be admitted; None if there is none to drop.
 
-        In each state the oldest is chosen. A request must have been incomplete for at least `evict_receiving_s`. None
-        if there is no such connection.
+        It is the connection that has been SILENT longest, or if there is none, the one that has been IDLE longest. If
+        there is neither, it is the one that has been RECEIVING longest, but for at least `evict_receiving_s`.
         """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:

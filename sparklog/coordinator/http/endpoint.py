@@ -1,7 +1,7 @@
-"""Routes with the right that a caller needs, which `gate.py` checks. Endpoints also state their request and reply
-types.
+"""Routes that state which right their callers need. `gate.py` checks the right.
 
-`openapi.py` makes the description of the HTTP interface from the endpoints.
+Endpoints (routes for programs) also state their request and reply types. `openapi.py` makes the description of the HTTP
+interface from the endpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from sparklog.wire.metadata_messages import CHAIN_HEADER, SEEN_HEADER
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a request; `place` is query, path or header. With `most` it is a number from `least` to `most`."""
+    """A parameter of a request. `place` is query, path or header; `text` describes the parameter.
+
+    If `most` is set, the parameter is a number from `least` to `most`.
+    """
 
     name: str
     place: str
@@ -57,7 +60,7 @@ SEEN = Parameter(
 
 
 class Openness(Enum):
-    """The callers that a route admits if it states no right: all, all with a token, or as the route itself checks."""
+    """The callers that a route admits if it states no right. The value of each member says which ones."""
 
     EVERYBODY = "any caller, also without a token"
     EVERY_PRINCIPAL = "any caller with a token"
@@ -69,8 +72,8 @@ class GatedRoute(Route):
     """A route with the right that a caller needs. `handler` is a function for a request, or an ASGI application.
 
     On a route `for_people` the token may also be the password of HTTP's Basic authentication (RFC 7617). A browser asks
-    for that password once, and then sends it with every request, even one that another site causes. So such a route
-    changes nothing, except by a form that this coordinator has made (`page/actions/sealed_plan.py`).
+    for that password once, and then sends it with every request, even if a page of another site causes the request. So
+    such a route changes data only for a form that this coordinator has made (`page/actions/sealed_plan.py`).
     """
 
     def __init__(
@@ -88,9 +91,10 @@ class GatedRoute(Route):
 
 
 class Endpoint(GatedRoute):
-    """A route for programs. `takes` decodes the request; `gives` is the type of the reply, None if it is bytes.
+    """A route for programs. `errors`: the errors that it may raise besides those that every endpoint may raise.
 
-    `errors`: the errors that this endpoint may raise besides those that every endpoint may raise.
+    `takes` decodes the body of the request; None if there is no body. `gives` is the type of the reply; None if the
+    reply is plain bytes.
     """
 
     def __init__(

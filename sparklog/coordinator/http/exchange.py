@@ -1,7 +1,7 @@
 """One exchange with a client: reads and decodes the body of the request, and encodes the reply or the error.
 
-The header `content-type` says if the request is in MessagePack or JSON, and `accept` says it for the reply; the default
-is MessagePack. In JSON, bytes are base64. Bodies are limited in size.
+Requests and replies are in MessagePack, or in JSON if a header says so: `content-type` for the request, `accept` for
+the reply. In JSON, bytes are base64. Bodies are limited in size.
 
 Rarely called routes are handlers of Starlette (`exchange`). The route of commits is a plain ASGI application
 (`Posted`): Starlette's requests and responses would take a fifth of a commit's time.
@@ -85,7 +85,7 @@ class Posted(Generic[T]):
 def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Make an endpoint of Starlette from a handler: its reply is encoded, and its exceptions become error replies.
 
-    Only HTTPException is raised further.
+    An HTTPException is not caught.
     """
 
     async def handled(request: Request) -> Response:
@@ -127,16 +127,16 @@ async def decoded(request: Request, decoders: Decoders[T]) -> T:
 
 
 async def body_of(request: Request) -> bytes:
-    """The bytes of the body. Raises InvalidInput if they are too many, ClientDisconnect.
+    """The bytes of the body. Raises InvalidInput if the body is too large.
 
-    Raises TryAgain if too many bytes are being received for all requests together.
+    Raises TryAgain if the bodies of all requests together are too large now, ClientDisconnect if the client has left.
     """
     length, _, _ = _headers(request.scope)
     return await _body(length, request.receive)
 
 
 def _headers(scope: Scope) -> tuple[str | None, str, str]:
-    """The headers `content-length` (or None), `content-type` and `accept` (or "")."""
+    """The headers `content-length` (None if absent), `content-type` and `accept` ("" if absent)."""
     length, content_type, accept = None, "", ""
     for name, value in scope["headers"]:
         if name == b"content-length":
@@ -158,14 +158,14 @@ def _refused(error: Exception, scope: Scope) -> tuple[int, ErrorReply]:
 
 
 def _encoded(reply: msgspec.Struct | None, accept: str) -> tuple[bytes, str]:
-    """The reply as bytes (none for None), and their content type: JSON if `accept` names it, else MessagePack."""
+    """The encoded reply (b"" for None), and its content type: JSON if `accept` names JSON, else MessagePack."""
     is_json = JSON in accept
     encoder = _json_encoder if is_json else _encoder
     return b"" if reply is None else encoder.encode(reply), JSON if is_json else CONTENT_TYPE
 
 
 async def _body(announced: str | None, receive: Receive) -> bytes:
-    """Read the body. Refuse it if it is too large, before it is read whole. Raises as `body_of`.
+    """Read the body, but stop as soon as it is too large. Raises the errors of `body_of`.
 
     `announced`: the header content-length, or None.
     """
@@ -201,16 +201,16 @@ class _Bodies:
         self.held = 0
 
     def grow(self, before: int, after: int) -> None:
-        """Note that a body has grown from `before` to `after` bytes. Raises TryAgain if all together are too large.
+        """Note that a body has grown from `before` to `after` bytes.
 
-        A body of at most SMALL_BODY always fits.
+        Raises TryAgain if all bodies together are too large, but never for a body of at most SMALL_BODY bytes.
         """
         self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
         if after > SMALL_BODY and self.held > MAX_BODIES:
             raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
 
     def shrink(self, size: int) -> None:
-        """Count a body of this size no longer: it was received, or receiving it failed."""
+        """Stop counting a body of `size` bytes: it was received, or receiving it failed."""
         self.held -= max(0, size - SMALL_BODY)
 
 

@@ -1,8 +1,8 @@
 """Endpoints that read the metadata, for clients that have only the address of a coordinator.
 
-Each request reads the metadata store, so a reply is never old. Only entries of the chain and the bodies of large
-commands are kept in memory: they never change, and every client that follows the chain reads the newest ones. The reply
-that a key is absent is never kept.
+Requests are answered from the metadata store, so a reply is never out of date. Only entries of the chain and the bodies
+of large commands are kept in memory: they never change, and every client that follows the chain reads the newest ones.
+If a key is absent, the next request for it asks the store again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME = Parameter("key", "path", f"The key, without the prefix {_ROOT}.")
 
 
 class KeptObjects:
-    """The objects of a store. Entries and bodies of large commands stay in memory, up to `most_bytes`. Thread-safe."""
+    """Reads objects of a store, and keeps up to `most_bytes` of entries and large commands in memory. Thread-safe."""
 
     def __init__(self, store: ObjectStore, most_bytes: int = KEPT_BYTES) -> None:
         self._store = store
@@ -133,7 +133,7 @@ def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
 
 
 def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[list[StoredKey], bool]:
-    """The first `limit` objects whose keys begin with `prefix` and are above `after`; True if more may follow."""
+    """The first `limit` objects whose keys begin with `prefix` and come after `after`, and whether more may follow."""
     if limit == 1 and prefix.endswith("/"):
         key = store.first_key_after(prefix, after)
         while key is not None:

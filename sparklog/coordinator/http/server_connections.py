@@ -64,7 +64,7 @@ class Connections:
         return partial(ServerConnection, connections=self)
 
     def admit(self, connection: ServerConnection, now_s: float) -> bool:
-        """Admit a new connection: at the limit, drop an older one for it. Returns False if none can be dropped."""
+        """Admit a new connection. At the limit, drop an older one first, or return False if none can be dropped."""
         if self.table.is_full:
             self._report(now_s)
             victim = self.table.victim(now_s)
@@ -198,7 +198,7 @@ class ServerConnection(HttpToolsProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """Close the connection at once, even with work under way."""
+        """Close the connection at once, even if a request is still being handled."""
         self._ended = True
         self._table.leave(self)
         self.transport.abort()
@@ -222,10 +222,10 @@ class ServerConnection(HttpToolsProtocol):
             self._table.enter(self, state, self.loop.time())
 
     def _refuse(self, status: int, error: SparklogError) -> None:
-        """Answer the request being received with an error, and end the connection.
+        """Answer the request that is being received with an error, and end the connection.
 
-        If an earlier request is still being handled, the client would take the error for the answer to that request. So
-        the connection is then dropped without an answer.
+        If an earlier request has no complete answer yet, or the answer to this request has begun, the client would take
+        the error for a part of that answer. In that case, drop the connection without an error.
         """
         cycle = self.cycle
         is_answering = cycle is not None and not cycle.response_complete
@@ -249,7 +249,7 @@ class ServerConnection(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Discard further input for a moment: closing the connection at once could destroy the answer on its way."""
+        """Discard input for a moment before the connection is closed: closing at once could destroy the last answer."""
         self._ended = True
         self._unset_keepalive_if_required()
         if self._table.count(State.LINGERING) >= self._limits.lingering or self.transport.is_closing():

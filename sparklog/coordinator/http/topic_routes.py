@@ -76,7 +76,10 @@ _ALWAYS = (CHAIN, SEEN)
 
 
 def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
-    """The endpoints. `metadata` is the address of the metadata; `stores` opens the stores, for look-ups by time."""
+    """The endpoints of this module.
+
+    `metadata` is the address of the metadata. `stores` opens the stores, for look-ups by time.
+    """
 
     async def topics(request: Request) -> TopicsReply:
         after, limit = request.query_params.get("after", ""), _TOPICS_LIMIT.number(request)
@@ -154,9 +157,9 @@ def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[Cluste
 
 
 def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
-    """Raise if the principal lacks the right `verb` on the topic, as `check_access`, or if there is no such topic.
+    """Raise the error of `check_access` if the principal lacks the right `verb` on the topic.
 
-    In the second case the error is UnknownTopicOrPartition. It suggests only topics that the principal may see.
+    Raise UnknownTopicOrPartition if there is no such topic. It suggests only topics that the principal may see.
     """
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:
@@ -191,8 +194,8 @@ def described(state: ClusterState, name: str, first: int, limit: int) -> TopicRe
 def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanReply:
     """The slices in the wanted ranges of offsets, with their objects and stores; at most `wanted.limit` slices.
 
-    Without ranges, all partitions are planned, at most MOST_PARTITIONS. Raises UnknownTopicOrPartition,
-    OffsetOutOfRange.
+    If no ranges are wanted, the plan is for the first MOST_PARTITIONS partitions. Raises UnknownTopicOrPartition, and
+    OffsetOutOfRange if a range is not readable.
     """
     topic = topic_of(state, wanted.topic)
     left = wanted.limit
@@ -213,7 +216,8 @@ def offsets_of(
 ) -> OffsetsReply:
     """The wanted offsets of partitions: earliest, latest, by time, or the end of a leader epoch.
 
-    A look-up by time reads objects. Raises UnknownTopicOrPartition, and the errors of `first_at_or_after`.
+    A look-up by time first catches up `follower`, and then reads objects. Raises UnknownTopicOrPartition, and the
+    errors of `first_at_or_after`.
     """
     topic = topic_of(state, wanted.topic)
     partitions = [partition_of(state, topic, offset.partition) for offset in wanted.offsets]

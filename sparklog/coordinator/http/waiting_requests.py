@@ -1,7 +1,7 @@
 """Requests that wait for the chain: the shell of `core/purgatory.py` in the event loop of a coordinator.
 
-A request is answered as soon as this process has committed or read an entry that completes it, also on a standby. The
-chain is read for entries of other processes only while a request waits.
+A request is answered as soon as this process has committed or read an entry that completes it. A standby answers such
+requests like the leader. This module reads the chain, for entries of other processes, only while a request waits.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Waits:
 
     @property
     def is_looking(self) -> bool:
-        """True if the chain is read from time to time, because a request waits."""
+        """True if the chain is read every LOOK_MS, because a request waits."""
         return self._looking is not None
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Reply, with `done`, once the chain has the wanted state.
+        """Reply with `done` true once the chain has the wanted state.
 
-        Reply without `done` when the time is over, when the client has left (`gone` returns), or when `end_all` is
-        called. Raises TryAgain if the waiting requests watch too much, or if this process stops.
+        Reply with `done` false after `request.max_wait_ms` (at most MAX_WAIT_MS), when the client has left (`gone`
+        returns), or when `end_all` is called. Raises TryAgain if `watched` would exceed MAX_WATCHED, or after `close`.
         """
         if not self._closed and self._follower.head.n < request.seen:
             await self._catch_up()
@@ -83,7 +83,7 @@ class Waits:
         return self._reply(await self._answer(operation, wait_ms, gone))
 
     def end_all(self) -> None:
-        """Answer all waiting requests now, without `done`.
+        """Answer all waiting requests now, with `done` false.
 
         Their clients then read the chain, and learn from it which coordinator to ask.
         """
@@ -91,7 +91,7 @@ class Waits:
             self._set(operation, done=False)
 
     def close(self) -> None:
-        """Answer all waiting requests as `end_all`, and accept no more."""
+        """Call `end_all`, and refuse all later requests."""
         self._closed = True
         self._follower.on_head = None
         self.end_all()
@@ -126,16 +126,13 @@ class Waits:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """With the first request, begin to have `_newer` called for each newer head of the follower."""
+        """At the first request, register `_newer`: the follower then calls it for each newer head."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._follower.on_head = self._newer
 
     def _newer(self) -> None:
-        """Have the waiting requests checked against a newer head, in the event loop. May be called in any thread.
-
-        One check is enough for several heads.
-        """
+        """Schedule `_advance` in the event loop, unless it is scheduled already. May be called in any thread."""
         if not self._is_newer and self._loop is not None:
             self._is_newer = True
             self._loop.call_soon_threadsafe(self._advance)
@@ -145,7 +142,7 @@ class Waits:
         self._set_some(self._purgatory.advance(self._follower.state))
 
     def _set_some(self, done: list[Operation]) -> None:
-        """Answer these requests in parts, so that a leader with ten thousand of them can commit between two parts."""
+        """Answer these requests, AT_ONCE in each round of the event loop, so that commits can run in between."""
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
         if len(done) > AT_ONCE:
@@ -154,7 +151,7 @@ class Waits:
     async def _look(self) -> None:
         """While requests wait, read the chain every LOOK_MS for entries of other processes.
 
-        If this process has committed meanwhile, it has read up to its own entry, so that look is skipped.
+        Skip a read if the head has changed in the last LOOK_MS: this process has then committed or read entries.
         """
         try:
             while self._answers:

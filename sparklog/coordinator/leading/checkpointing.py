@@ -1,4 +1,4 @@
-"""Writes checkpoints to the stores while this process leads, in its own thread, because a store may hang."""
+"""Writes checkpoints to the stores while this process leads, in a separate thread, because a store may hang."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sparklog.log.cluster_stores import Stores
 
 
 class Checkpointing:
-    """Writes the checkpoints of the stores every `log.flush.offset.checkpoint.interval.ms` (0: never) after a change.
+    """Writes the checkpoints that have changed, every `log.flush.offset.checkpoint.interval.ms` (0: never).
 
-    A failure is reported, and tried again after the next interval.
+    If a store fails, the failure is reported, and the next attempt comes after the interval.
     """
 
     def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:
@@ -38,7 +38,7 @@ class Checkpointing:
             thread.start()
 
     def end(self) -> None:
-        """Stop: this process no longer leads. A write in progress is completed, because checkpoints do no harm."""
+        """Stop: this process no longer leads. A write in progress still finishes; it does no harm."""
         if self._end is not None:
             self._end.set()
         self._end = None

@@ -61,9 +61,9 @@ class CommitLoop:
         return self._machine.author
 
     async def submit(self, submission: Submission, timeout_ms: int) -> CommandResult:
-        """Commit one command and return its result, as `Committer.submit`, with the same errors.
+        """Commit one command, and return its result. Raises the errors of `Committer.submit`.
 
-        If the caller is cancelled, the command still waits for its entry, and may land.
+        If the caller is cancelled, the command stays in the queue, and may still land.
         """
         (ticket,) = await self.submit_all([(submission, timeout_ms)])
         return ticket.outcome()
@@ -132,7 +132,7 @@ class CommitLoop:
         self._wake()
 
     async def _perform(self, request: Request) -> None:
-        """Perform one request. An error of the process itself, such as no memory, ends all waiting commands."""
+        """Perform one request. An error of the process itself (such as MemoryError) fails all waiting commands."""
         try:
             reply: Reply = None
             if isinstance(request, Pause):

@@ -72,7 +72,7 @@ class ReadChain:
 
 @dataclass(frozen=True, slots=True)
 class CommitOwn:
-    """Commit a command of the coordinator itself under this author, begun at the newest entry that was read."""
+    """Commit a command of the coordinator itself under this author. The newest entry read is its chain position."""
 
     author: Author
     command: Command
@@ -160,9 +160,9 @@ class CoordinatorControl:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
-        """Note that a member of a group is alive. Raises as `heartbeat`.
+        """Note that a member of a group is alive. Raises the errors of `heartbeat`.
 
-        Raises GroupIdNotFound, and UnknownMemberId or FencedInstanceId if the group does not have the member any more.
+        Raises GroupIdNotFound if there is no such group, UnknownMemberId or FencedInstanceId if it lacks the member.
         """
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)
@@ -216,9 +216,9 @@ class CoordinatorControl:
         self._has_ended = True
 
     def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
-        """Note the coordinator that the moment's state names, and begin or stop to lead accordingly.
+        """Note which coordinator the state names, and begin or stop to lead accordingly.
 
-        `is_newest`: the chain was read to its end, so this version can read the format of all its entries.
+        `is_newest`: the chain was read to its end, which shows that this version can read all entries.
         """
         known, led = self.leadership.known, self.leads
         self.is_outdated = self.is_outdated and not is_newest

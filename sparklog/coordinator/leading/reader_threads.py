@@ -1,7 +1,7 @@
-"""The reads of a coordinator for its clients, in threads of its own: commits never wait for readers.
+"""The reads of a coordinator for its clients. They run in separate threads, so commits never wait for readers.
 
-Every coordinator reads, also a standby. A client may say how far it has read: a coordinator that is behind catches up
-first.
+A standby reads for clients just like the leader. A client may state the newest entry that it has seen: a coordinator
+that is behind this entry catches up first.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ class ReaderThreads:
         self._lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, "sparklog-lookups")
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, done in a thread. Raises its errors; TryAgain if too many reads wait already."""
+        """Run `work` in a thread, and return its result. Raises its errors, and TryAgain if too many reads wait."""
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:
-        """As `run`, in other threads: work that reads objects may take seconds, and other reads do not wait for it."""
+        """Do the same as `run`, in separate threads, for work that reads objects: such work may take seconds."""
         return await self._run(work, self._lookup_threads)
 
     async def state(self, request: Request) -> ClusterState:
-        """A state no older than the one that the client has seen; the newest one if the request does not say.
+        """Return a state no older than the entry in SEEN_HEADER. Without this header, return the newest state.
 
-        Raises InconsistentClusterId, InvalidInput, TryAgain, and the metadata store's errors.
+        Raises InconsistentClusterId if the request is for another cluster, InvalidInput if the header is malformed, and
+        TryAgain if too many reads wait or that entry can't be found. Raises the metadata store's errors.
         """
         self.check_chain(request)
         text = request.headers.get(SEEN_HEADER)

@@ -112,9 +112,9 @@ class Scheduling:
 
 
 async def _run_after(ending: Collection[asyncio.Task[None]], scheduler: Scheduler) -> None:
-    """Run the scheduler once the tasks `ending` are done, which stop the jobs of earlier schedulers.
+    """Wait for the tasks `ending`, which stop the jobs of earlier schedulers. Then run the scheduler.
 
-    So this process never runs a job twice at a time.
+    Because of this wait, the process never runs the same job twice at once.
     """
     if ending:
         await asyncio.wait(ending)

@@ -76,8 +76,9 @@ class Service:
     """A coordinator of the cluster that `follower` follows. Call all methods in one event loop.
 
     `metadata`: the address of the metadata; `address`: the address of this process for clients. `queued_max`: see
-    `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; None: no jobs run. `stores` opens
-    the stores for checkpoints, looks and look-ups by time; by default with the platform's own settings.
+    `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; if it is None, no jobs run.
+    `stores` opens the stores, to write checkpoints, to check the stores and to find offsets by time. By default they
+    are opened with the platform's own settings.
     """
 
     def __init__(
@@ -113,10 +114,10 @@ class Service:
         return self.control.leads
 
     async def submit(self, request: SubmitRequest) -> SubmitReply:
-        """Commit the commands of a client. The reply has an outcome for each, once all are done.
+        """Commit the commands of a client. Once all are done, reply with an outcome for each.
 
-        Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read
-        further: then no command was submitted.
+        Raises NotController, InconsistentClusterId, InvalidInput (too many commands), and the store's error if the
+        chain can't be read. After any of these errors, no command was submitted.
         """
         began_ms = self._clock.monotonic_ms()
         reply = await self._performed(self.control.submit(request, self._moment()))
@@ -130,12 +131,15 @@ class Service:
         return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
-        """Note that the agent of a store is alive; reply as `cluster`. Raises InconsistentClusterId, NotController."""
+        """Note that a store's agent is alive. Return `cluster()`. Raises InconsistentClusterId, NotController."""
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
-        """Note that a group's member is alive; reply as `cluster`. Raises as `CoordinatorControl.member_heartbeat`."""
+        """Note that a group's member is alive. Return `cluster()`.
+
+        Raises the errors of `CoordinatorControl.member_heartbeat`.
+        """
         self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 
@@ -285,9 +289,9 @@ def _outcome(ticket: Ticket) -> Outcome:
 
 
 def storage_failure(reply: SubmitReply, before: str) -> str:
-    """The first storage error in the reply; "" if a command landed; `before` if there is neither.
+    """The text of the first storage error in the reply; "" if a command landed.
 
-    Errors that are not of storage do not count: they are the fault of the command.
+    If no command landed and none failed because of storage, return `before`, the text for the previous reply.
     """
     errors = [outcome.error for outcome in reply.outcomes]
     if None in errors:

@@ -43,13 +43,13 @@ class Watching:
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """A write was committed, so the stores that hold its objects were alive: count them as heard at `now_ms`."""
+        """Count the stores that hold the objects of a committed write as heard at `now_ms`."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Update the watch from a state that was requested at `asked_ms` and read by `now_ms`."""
+        """Take the newest state. The read of the chain began at `asked_ms` and ended by `now_ms`."""
         self._lag_clock.observe(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
         deaf_ms = self._deaf_ms(now_ms)
@@ -58,16 +58,16 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """The time for which this process was paused: the time since its last `observe` beyond a third of a session."""
+        """The time since the last `observe`, less a third of a session: the process was paused for this long."""
         if self._observed_ms is None:
             return 0
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
 
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
-        """The commands to submit now: silent agents are down, silent members leave, followers that lag leave the ISR.
+        """The commands to submit now, for silent agents, for silent members, and for followers that lag.
 
-        `state` and `now_ms` are those of the last `observe`. A store that was never heard of counts as heard at
-        `now_ms`, and so does a silent store that comes back.
+        Pass the `state` and `now_ms` of the last `observe`. A store counts as heard at `now_ms` if it was never heard
+        of, or was not heard of since it was reported as silent.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)

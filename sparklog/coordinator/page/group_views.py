@@ -63,9 +63,9 @@ def group(seen: Observation, name: str, page: int, principal: Principal) -> dict
 
 
 def lag_charts(seen: Observation, name: str) -> list[Chart]:
-    """The chart of a group's lag in at most the last hour, from the samples that contain the group.
+    """A list with the chart of a group's lag in the last hour at most, from the samples that contain the group.
 
-    [] on a standby, or if no sample contains it.
+    [] on a standby, or if no sample contains the group.
     """
     values = [float(sample.lags[name]) for sample in seen.lags if name in sample.lags]
     if not values or not seen.leads:

@@ -36,9 +36,9 @@ View = Callable[[Observation], dict[str, Any]]
 
 
 async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
-    """Render the template `template` with the values that `view` takes from a new observation, as the response.
+    """Return a response with the template, filled with the values that `view` makes from a new observation.
 
-    If `view` raises NotFound, the status is 404.
+    If `view` raises NotFound, the response is the page not_found.html, with status 404.
     """
     seen = observe(service, now_ms())
     text, status = await asyncio.to_thread(_rendered, template, view, seen, status)
@@ -55,7 +55,7 @@ def static_file(name: str) -> Response:
 
 
 def _rendered(template: str, view: View, seen: Observation, status: int) -> tuple[str, int]:
-    """The page as text, and its status: 404 if `view` raises NotFound, else the given one."""
+    """The page as text, and its HTTP status: 404 if `view` raises NotFound, else `status`."""
     known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
     known["writes"] = writes_are_on(seen.state)
     environment = _environment()

@@ -101,10 +101,10 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
 
 
 def _refreshed(page: Page, shared: SharedAnswers) -> Page:
-    """A handler like `page`, whose answers to a page's script are shared by readers with the same rights.
+    """A handler that answers like `page`, but shares answers for a short time among readers with the same rights.
 
-    The script reads an open page again from time to time; a newly loaded page always shows the current state. A page
-    depends on its address and on the rights of its reader, not on the reader's name.
+    Only requests of the script that refreshes an open page get a shared answer; a newly loaded page always shows the
+    current state. Sharing is safe, because a page depends only on its address and on the rights of its reader.
     """
 
     async def answered(request: Request) -> Response:
@@ -141,7 +141,7 @@ class _Tail:
 
 
 def _links(request: Request, *actions: str, of: str = "") -> View:
-    """A view with links to these actions on the topic or group `of`, as far as the caller has the right."""
+    """A view with links to those of the actions that the caller may perform on the topic or group `of`."""
     principal = caller_of(request.scope).principal
     return lambda seen: {"actions": links(seen, principal, *actions, of=of)}
 

@@ -29,9 +29,10 @@ class SharedAnswers:
         self._kept: dict[str, _Kept] = {}
 
     async def of(self, key: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """The answer under this key if it is being made, or was made less than FRESH_MS ago; else the result of `make`.
+        """Return the answer under `key` if another call is making it, or made it less than FRESH_MS ago.
 
-        Only answers with status 200 are shared: an error may concern only one reader. Raises what `make` raises.
+        Otherwise return the result of `make`. Only answers with status 200 are shared, because an error may concern
+        only one reader. Raises the errors of `make`.
         """
         now_ms = self._clock.monotonic_ms()
         self._kept = {

@@ -58,7 +58,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """A sentence with the number of things that are wrong, or of remarks."""
+        """A sentence with the number of things that are wrong; if nothing is wrong, with the number of remarks."""
         if wrong := len(self.wrong) + self.more_wrong:
             return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
@@ -70,7 +70,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """A sentence that names the leader. `link`: the address of its page; "" if this process leads, or none does."""
+    """A sentence that names the leader. `link`: the leader's web page; "" if no other process leads."""
 
     text: str
     leads: bool
@@ -114,7 +114,8 @@ class PartitionRow(msgspec.Struct, frozen=True):
 class StoreRow(msgspec.Struct, frozen=True):
     """A store. `behind`: the number of its replicas with a lag.
 
-    `heard_ms_ago` (milliseconds since it was last heard of), `free_bytes`: None if this process does not know.
+    `heard_ms_ago`: the milliseconds since its agent or a write last showed that the store is alive. `heard_ms_ago` and
+    `free_bytes` are None if this process does not know them.
     """
 
     store: Store
@@ -225,7 +226,7 @@ def lead(seen: Observation) -> Lead:
 def health(seen: Observation) -> Health:
     """The health of the cluster as this process sees it, in the words of `sparklog cluster health`.
 
-    That command also tries writes; this function does not.
+    The command also tries to write to the stores; this function does not.
     """
     replication = replication_health(seen.state)
     of_stores = [
@@ -273,7 +274,7 @@ def topic_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def _spans(seen: Observation) -> tuple[int, int]:
-    """The number of seconds that a chart of the samples covers, and the number for one point of the chart."""
+    """The time span of a chart of the samples, and the time span of one point in the chart; both in seconds."""
     return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
@@ -312,7 +313,7 @@ def listed(rows: Sequence[T], page: int) -> Listed[T]:
 
 
 def late(seen: Observation) -> str:
-    """The greatest age of the data that a standby shows: a third of a session, as text."""
+    """An upper limit for the age of the data that a standby shows: a third of a session, as text."""
     return span(seen.session_ms // 3)
 
 

@@ -27,9 +27,10 @@ TOPICS_PER_SAMPLE = 100  # with appends: at most some 10 MiB in all samples
 
 @dataclass(slots=True)
 class Distribution:
-    """A histogram. `counts`: for each bound, the number of values up to it and above the one before; then of the rest.
+    """A histogram. `bounds` are ascending; `total` is the sum of the values.
 
-    `bounds` are ascending; `total` is the sum of the values.
+    `counts` has the number of values in each bucket: up to the first bound, above it up to the second bound, and so on.
+    The last bucket has the values above all bounds.
     """
 
     bounds: tuple[int, ...]
@@ -53,6 +54,7 @@ class Distribution:
 class Sample:
     """The counts at one moment. `at_ms`: the time by the wall clock; `lag_ms`: the delay of the event loop.
 
+    `entries`, `commands`: the number committed since this process began to lead. `queued`: the commands that wait now.
     `appended`: appends to topics since the previous sample, for the TOPICS_PER_SAMPLE topics with the most bytes.
     """
 
@@ -141,9 +143,9 @@ def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distributi
 
 
 def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
-    """The rates over each `every` samples, oldest first.
+    """The rates of commits, one for each step of `every` samples, oldest first.
 
-    If a count is lower than in the sample before, it has restarted at 0: this process leads again.
+    If a count is lower at the end of a step than at its beginning, the count has restarted at 0 meanwhile.
     """
     listed = list(samples)[::-1][:: max(1, every)][::-1]
     steps = []
@@ -157,7 +159,7 @@ def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
 
 
 def appended_rates(samples: Iterable[Sample], every: int, topic_id: TopicId) -> list[tuple[float, float]]:
-    """Records and bytes per second that were appended to a topic, over each `every` samples, oldest first."""
+    """Records and bytes appended to a topic per second, for each step of `every` samples, oldest first."""
     listed = list(samples)
     per_step = []
     for low, high in pairwise(list(range(len(listed) - 1, -1, -every))[::-1]):

@@ -1,9 +1,9 @@
 """Print metrics once a minute in CloudWatch's embedded metric format. CloudWatch extracts them from the process's log.
 
-The metrics are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since the previous lines,
-so that sums over processes and time are right. A gauge is printed as it is, so take the maximum over the processes.
-Every metric has the dimension `Cluster`, the address of the metadata. A metric with a label is printed for each value
-of the label, and also over all values (unless `Export.overall` is false).
+The metrics are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since it was last printed,
+so that sums over processes and time are right. A gauge is printed as its present value; in CloudWatch, take its maximum
+over the processes. Every metric has the dimension `Cluster`, the address of the metadata. A metric with a label is
+printed for each value of the label, and also over all values (unless `Export.overall` is false).
 
 Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 """
@@ -36,9 +36,10 @@ Totals: TypeAlias = Mapping[tuple[str, str], float]  # of counters, by metric an
 
 
 class Export(msgspec.Struct, frozen=True):
-    """The form in which a metric is printed: `label` becomes a dimension; with `overall`, also without this label.
+    """The form in which a metric is printed. `label`: the label that becomes a dimension.
 
-    Values that differ only in other labels are added up; with `largest`, the largest one is taken.
+    `overall`: print the metric without this dimension too. Values that differ only in other labels are added up, or if
+    `largest` is true, the largest of them is printed.
     """
 
     label: str | None = None
@@ -145,7 +146,7 @@ def metric_lines(
 
 
 def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, str], float], Totals]:
-    """The values to print, and the totals of the counters; both by metric and value of the metric's label."""
+    """The values to print, and the totals of the counters. The keys of both are (metric, value of its label)."""
     values: dict[tuple[str, str], float] = defaultdict(float)
     counters = set()
     for family in metrics:
@@ -165,7 +166,7 @@ def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, 
 
 
 def _label_value(label: str | None, labels: Mapping[str, str]) -> str:
-    """The value of a dimension: printable ASCII, not empty. "" without a label.
+    """The value of the dimension `label`, in printable ASCII and not empty; "" if `label` is None.
 
     HTTP statuses are grouped: 2xx, 4xx, 5xx.
     """

@@ -1,8 +1,8 @@
 """Every metric of `/metrics`: its name, kind, labels and meaning. docs/metrics.md is made from this list.
 
-Units and endings follow Prometheus' rules. A metric that Kafka also has names Kafka's MBean. Names that begin with
-`kafka_` are those of kafka_exporter, with its labels except `partition`, so that its dashboards work for a sparklog
-cluster.
+Units and endings follow Prometheus' rules. For a metric that Kafka has too, Kafka's MBean is named. Metrics whose names
+begin with `kafka_` have the names of kafka_exporter, and its labels except `partition`, so that dashboards made for
+kafka_exporter work for a sparklog cluster.
 """
 
 from __future__ import annotations

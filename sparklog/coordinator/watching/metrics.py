@@ -138,7 +138,7 @@ def _of_topics(seen: Observation) -> Iterator[Metric]:
 
 
 def _named_topics(seen: Observation) -> list[Topic]:
-    """The topics that have metrics of their own: the first `metrics.topics.max` by bytes appended. [] on a standby."""
+    """The topics with metrics of their own: the `metrics.topics.max` with the most bytes appended. [] on a standby."""
     appended = seen.commits.appended
     topics = seen.state.topics.values() if seen.leads else []
     by_bytes = sorted(topics, key=lambda topic: (-appended.get(topic.topic_id, AppendCounts()).size_bytes, topic.name))
@@ -206,7 +206,7 @@ def _value(name: str, value: float | None) -> Metric:
 
 
 def _by_label(name: str, values: Mapping[Any, float]) -> Metric:
-    """The gauge or counter `name`; the keys of `values` are tuples, with a value for each of the metric's labels."""
+    """The gauge or counter `name`. Each key of `values` is a tuple of the values of the metric's labels, in order."""
     described = _BY_NAME[name]
     kind = CounterMetricFamily if described.kind == COUNTER else GaugeMetricFamily
     family = kind(name, described.help, labels=described.labels)

@@ -1,4 +1,4 @@
-"""Checks the stores and the place of the metadata ("looks"), for the pages and `/metrics`.
+"""Checks whether the stores and the metadata can be reached, for the pages and `/metrics`. A check is called a look.
 
 The chain does not show that a store is lost or can't be reached. Each check has a thread of its own that ends with the
 process, because a store may never answer.
@@ -7,7 +7,7 @@ process, because a store may never answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future
 from functools import partial
 from typing import Final
@@ -40,10 +40,11 @@ class StoreLooks:
         self._metadata = metadata
         self._under_way: dict[_Target, tuple[Future[None], int]] = {}  # with the time of its beginning
         self._newest: dict[_Target, StoreLook] = {}
+        self._wanted: Set[_Target] = frozenset()  # those of the last `begin`
         self._lock = threading.Lock()
 
     def begin(self, state: ClusterState, now_ms: int) -> None:
-        """Begin a check of each store, unless its last check is still under way. `now_ms` is the monotonic clock's."""
+        """Begin to check each store whose last check has ended. `now_ms` is the time of the monotonic clock."""
         targets: dict[_Target, Callable[[], StoreLook]] = {
             (store.store, store.registration): partial(self._look_at_store, store, state)
             for store in state.stores.values()
@@ -51,8 +52,9 @@ class StoreLooks:
         if all(join_url(self._metadata.url, store.url) != self._metadata.url for store in state.stores.values()):
             targets[StoreId(METADATA_STORE), 0] = partial(look_at, self._metadata, None)
         with self._lock:
+            self._wanted = targets.keys()
             self._newest = {key: look for key, look in self._newest.items() if key in targets}
-        self._under_way = {key: at for key, at in self._under_way.items() if not at[0].done()}
+        self._under_way = {key: at for key, at in self._under_way.items() if key in targets and not at[0].done()}
         for key, look in targets.items():
             if key not in self._under_way:
                 self._under_way[key] = in_daemon(partial(self._look, key, look), f"sparklog-look-{key[0]}"), now_ms
@@ -77,4 +79,5 @@ class StoreLooks:
         except Exception as error:
             newest = StoreLook(f"the look itself failed with {error!r}")
         with self._lock:
-            self._newest[key] = newest
+            if key in self._wanted:  # else the store was removed or registered again meanwhile
+                self._newest[key] = newest

@@ -279,7 +279,8 @@ CLUSTER_KEYS: Final[Mapping[str, ConfigKey]] = {
 class ClusterConfig(msgspec.Struct, frozen=True):
     """The effective values of a cluster's config, for those keys that the code reads.
 
-    `topic_defaults` holds the topic keys that were set, as canonical text: an argument of `topic_config.effective`.
+    `topic_defaults` holds the topic keys that were set for the cluster, as canonical text. They are the `defaults` of
+    `topic_config.effective`.
     """
 
     broker_session_timeout_ms: int

@@ -23,7 +23,7 @@ _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ValueType(StrEnum):
-    """The type of a value and its notation. A time or size is a number, and the key's name ends with its unit."""
+    """The type of a config value, and how the value is written. The name of a time or a size ends with its unit."""
 
     INT = "int"  # 32 bit, signed
     LONG = "long"  # 64 bit, signed
@@ -37,9 +37,9 @@ class ValueType(StrEnum):
 class ConfigKey(msgspec.Struct, frozen=True):
     """A key with its type, default, legal values and doc.
 
-    `minimum` and `maximum` are inclusive. `choices` are the legal values of a string, or of each element of a list;
-    they match in any case and are stored as declared. A key with `effect=False` is accepted, checked and stored, but
-    changes nothing: its doc gives the reason.
+    `minimum` and `maximum` are inclusive. `choices` are the legal values of a string, or of each element of a list.
+    They are compared without regard to case, and stored as declared. A key with `effect=False` is accepted, checked and
+    stored, but changes nothing: its doc gives the reason.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return value
 
     def legal(self) -> str:
-        """The legal values in words, for an error message: they follow "wanted"."""
+        """Return the legal values in words, to follow "wanted" in an error message."""
         if self.choices:
             named = ", ".join(self.choices)
             return f"one or more of {named}, separated by commas" if self.type is ValueType.LIST else f"one of {named}"
@@ -224,7 +224,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """Return a `struct` with the fields `given`, and each of `values` in the field of its key's name, with _ for each
-    dot.
+    """Return a `struct` with the fields `given`, and with each of `values` in the field that is named like its key,
+    with _ in place of each dot.
     """
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

@@ -33,9 +33,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
     ca: str | None = None
 
     def without_secrets(self) -> StorageSettings:
-        """The settings that may travel to executors: without secrets, and without the ids that belong to them.
+        """Return the settings that may be sent to executors: without secrets, and without the access key ids that go
+        with them.
 
-        Executors take secrets and their ids from their own environment.
+        Executors take both from their own environment.
         """
         with_secret = {name.rpartition(".")[0] for name in self.secret}
         halves = {f"{store}.{key}" for store in with_secret for key in _HALVES_OF_SECRETS}
@@ -51,8 +52,8 @@ class StorageSettings(msgspec.Struct, frozen=True):
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
-        """The settings of a store by key. With `at_root`, the store is at the chain's own address, and the settings of
-        the chain apply unless the store has its own.
+        """Return the settings of a store by key. `at_root` means that the store is at the chain's own address: then the
+        chain's settings apply where the store has none of its own.
         """
         by_key = self.of(METADATA_STORE) if at_root else {}
         prefix = f"{store.lower()}."

@@ -44,6 +44,6 @@ def timestamp_bounds(config: TopicConfig, now_ms: int) -> TimestampBounds:
 
 
 def _bound_us(at_ms: int) -> int | None:
-    """A bound in microseconds; None if no 64-bit timestamp can exceed it, so that it has no effect."""
+    """Return a bound in microseconds; None if it has no effect, because no 64-bit timestamp lies beyond it."""
     at_us = at_ms * 1000
     return at_us if -_TIMESTAMPS_END <= at_us < _TIMESTAMPS_END else None

@@ -125,7 +125,7 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
 
 
 def _check_together(config: Mapping[str, str]) -> None:
-    """Check the rules that involve more than one key (Kafka's `LogConfig.validateValues`)."""
+    """Raise InvalidConfig if the values of two keys contradict each other (Kafka's `LogConfig.validateValues`)."""
     least, most = (
         topic_key(name).parse(config[name]) if name in config else TOPIC_KEYS[name].default
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

@@ -17,7 +17,7 @@ DAY_MS: Final = 86_400_000
 
 
 def advice(usage: Usage, prices: Prices) -> Iterator[str]:
-    """Yield one sentence for each thing to change; nothing if there is nothing to change."""
+    """Yield a sentence for each thing to change. If less than a day was counted, the first sentence says so."""
     if usage.period_ms < DAY_MS:
         yield f"only {duration(usage.period_ms // 1000 * 1000)} were counted, so a whole day costs more than this"
     yield from _batches(usage, prices)

@@ -39,7 +39,9 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class CostReport(msgspec.Struct, frozen=True):
-    """The cost of the last day. `usd_per_month` is 30 times the cost of a day."""
+    """The cost of the requests and transfers from `from_ms` to `to_ms`, at most a day, and of a day's storage.
+    `usd_per_month` is 30 times `usd_per_day`.
+    """
 
     provider: str
     prices: Prices
@@ -65,7 +67,7 @@ class CostReport(msgspec.Struct, frozen=True):
 def cost_report(
     usage: Usage, provider: str, prices: Prices, *, reads_per_day: int = 0, gib_out_per_day: float = 0.0
 ) -> CostReport:
-    """The requests of the day, priced, with storage and transfer.
+    """Return the cost of the work in `usage`: requests, transfer and storage.
 
     The chain doesn't show reads: `reads_per_day` is their number, `gib_out_per_day` the GiB that they transfer out.
     """

@@ -33,7 +33,9 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prices_of(provider: str, tables: Mapping[str, Any], where: str) -> Prices:
-    """The prices of `provider` in the tables of a price file at `where`, a path for errors. Raises InvalidOption."""
+    """Return the prices of `provider` from `tables`, the content of a price file. Raises InvalidOption, which gives
+    `where`, the path of the file.
+    """
     if provider not in tables:
         raise InvalidOption(
             f"--provider: wanted one of {', '.join(tables) or 'none'} (the tables of {where}), found {provider!r}"

@@ -53,8 +53,8 @@ LOOK_UP_TIME: Final = Requests(gets=2)  # the index, and the timestamps of one b
 
 
 def stored(size_bytes: int) -> Requests:
-    """The requests to put an object of this size and its index on one store, and to check that it is still the same
-    store.
+    """Return the requests to put an object of this size and its index on one store, and to check that the store was not
+    wiped or swapped.
     """
     if size_bytes <= PART_BYTES:
         return Requests(puts=2, gets=1)

@@ -11,7 +11,8 @@ from sparklog.core.types import NewObject, StoreId
 
 
 class WrittenObjects(msgspec.Struct, frozen=True):
-    """Objects that were put. `size_bytes` and `requests` count each copy, `between_zones_bytes` copies in other zones.
+    """Objects that were put. `size_bytes` and `requests` count each copy. `between_zones_bytes` counts the copies in
+    other zones than that of the first holder.
 
     An object is written to each of its holders: by the writer for an append, by the job for a segment.
     """
@@ -46,7 +47,9 @@ class WrittenObjects(msgspec.Struct, frozen=True):
 
 
 class EntryWork(msgspec.Struct, frozen=True):
-    """The work behind some entries. `planned`: entries whose author read the chain first. Coordinators need not."""
+    """The work behind some entries. `planned` counts the entries that are not by a coordinator: their authors first had
+    to read the chain.
+    """
 
     entries: int = 0
     size_bytes: int = 0
@@ -81,11 +84,12 @@ class EntryWork(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a cluster between two times, at most a day, and its present size: the input of the report.
+    """The work of a cluster from `from_ms` to `to_ms`, at most a day, and its present size.
 
-    `sampled`: the number of entries read, evenly spread; the others are assumed to be like them. `agents` is the number
-    of agents that are up. For `snapshot_every` and `fetch_wait_ms`, see chain/snapshot/snapshot_writer.py and
-    `replica.fetch.wait.max.ms`.
+    `sampled`: the number of entries read, evenly spread; the others are assumed to be like them. `copies` is the number
+    of copies of the chain, `agents` the number of agents that are up. `snapshot_every`: the number of entries from one
+    snapshot to the next. `fetch_wait_ms`: the setting `replica.fetch.wait.max.ms`. `rolled`: roll has run at least
+    once.
     """
 
     from_ms: int

@@ -54,10 +54,10 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
-    """Return the result of an earlier write of the same application version or of the same producer batches, or None.
+    """Return the result of an earlier write of this application version or these producer batches, or None.
 
-    Raises the producer's error if its sequences neither repeat a batch nor continue after the last one, and WriteLost
-    if an election left only a part of the batch. A repeat must satisfy the same acks as the write itself.
+    Raises the errors of `repeated_batch`, for example if a batch neither repeats an earlier one nor continues the last
+    one; WriteLost if an election left only a part of the batch; and with acks=all the errors of `_check_committed`.
     """
     application = command.application
     if application is not None:
@@ -91,11 +91,10 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """Return the append, with offsets for its slices and the changes to the replicas, and records of stores that are
-    back.
+    """Return the append, with offsets for its slices and the changes to the replicas.
 
-    A store that holds an object of the write can be reached. If its agent was reported as down, a record corrects that
-    (rule E8).
+    An AgentChanged record follows for each store that holds an object of the write although its agent was reported as
+    down: the store can be reached again (rule E8).
     """
     _check_shape(command)
     _check_fence(state, command.fence)
@@ -118,10 +117,10 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 
 
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
-    """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
+    """Assign offsets to the slices: contiguous from each partition's next offset on, in the order of the command.
 
-    `changes`: one for each partition in which some replica then lacks part of the log. If a change names a leader that
-    took over, the slices get that leader's epoch.
+    `changes`: the changes that the append makes to replicas. If a change opens a new leader epoch, the partition's
+    slices get that epoch.
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
@@ -189,9 +188,9 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Raise RequestTimedOut unless the log up to `end` is on every in-sync replica: a repeat with acks=all needs that.
+    """Raise RequestTimedOut unless every in-sync replica has the log up to `end`, as acks=all requires of a repeat.
 
-    `place` is the name of the partition, for errors.
+    Raises NotEnoughReplicasAfterAppend if too few replicas are in sync. `place`: the name of the partition, for errors.
     """
     replicas = state.partitions[topic_partition].replication
     with placed(place):
@@ -204,9 +203,10 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica; else the caller waits.
+    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica; False if not yet.
 
-    Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
+    Raises NotEnoughReplicasAfterAppend, UnknownTopicOrPartition, and NotLeaderOrFollower if an election gave up the
+    records.
     """
     replicated = True
     for written in ranges:
@@ -230,7 +230,7 @@ def _check_shape(command: Append) -> None:
 
 
 def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
-    """Refuse a transaction of a producer that has a newer instance. A producer that the chain doesn't know has none."""
+    """Raise InvalidProducerEpoch if the chain knows a newer epoch of the producer to which a transaction belongs."""
     known = None if fence is None else state.producers.get(ProducerId(fence.producer_id))
     if fence is not None and known is not None and known.producer_epoch > fence.producer_epoch:
         raise InvalidProducerEpoch(
@@ -276,10 +276,10 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return a change for each partition in which some replica lacks part of the log after the write, in the write's
-    order.
+    """Return the changes to replicas for the partitions where a replica lacks part of the log after the write.
 
-    Raises the error of the first partition that refuses the write.
+    Moves that end with the write are included. Raises InvalidRequiredAcks, and the error of the first partition that
+    refuses the write.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:
@@ -315,7 +315,8 @@ def _replicas_after(
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
     """Return the replicas of one partition after the write. `held`: the write's slices in that partition.
 
-    With `take_over`, another replica becomes the leader if the leader's store lacks them.
+    If the leader's store lacks some of these slices and the command has `take_over`, another replica becomes the
+    leader.
     """
     everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:

@@ -43,11 +43,10 @@ def of_each(
     *,
     together: bool = False,
 ) -> tuple[PartitionsChanged, ...]:
-    """Apply a transition to several partitions. `wanted`: each partition with the request that is passed to the
-    transition.
+    """Apply a transition to several partitions, and return their changes as records.
 
-    A refused request is skipped; if all are refused, the first error is raised. With `together`, all succeed or none
-    does.
+    `wanted`: each partition, and the request that the transition gets. A refused request is skipped; if all are
+    refused, the first error is raised. With `together`, any refusal raises.
     """
     if len({key for key, _ in wanted}) < len(wanted):
         raise InvalidInput("a command names each partition once, found one named twice")
@@ -79,28 +78,29 @@ def homes(state: ClusterState) -> list[Home]:
 
 
 def silent_stores(state: ClusterState) -> list[StoreId]:
-    """Return the stores that can't be reached, as far as the chain knows."""
+    """Return the stores that can't be reached, according to the chain."""
     return [store.store for store in state.stores.values() if not store.reachable]
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
     """Return the time at which a deletion delay begins, in milliseconds.
 
-    This is the time of entry `at`, or that of the entry before if it is later (the author's clock may be slow).
+    This is the time of entry `at`, or of the newest entry if that is later (the clock of the author of `at` may be
+    slow).
     """
     return max(at.time_ms, state.time_ms)
 
 
 def empty_end(state: ClusterState, key: TopicPartition) -> Offset:
-    """The LEO of a replica that holds nothing: the log start, or the end of a gap that begins there."""
+    """Return the LEO of a replica that holds nothing: the log start, or the end of a gap that begins there."""
     log_start = state.partitions[key].log_start
     return max(log_start, held_end(state, key, log_start))
 
 
 def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
-    """The LEO of a replica that has the log up to `end`, which is at most the next offset.
+    """Return the LEO of a replica that has the log up to `end`. `end` is at most the partition's next offset.
 
-    A gap that follows counts as held. If `end` lies inside a slice, that slice does not count.
+    If a gap begins at `end`, the LEO is the end of the gap. If `end` lies inside a slice, it is the start of the slice.
     """
     next_offset = state.partitions[key].next_offset
     if end == next_offset:
@@ -113,7 +113,7 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
-    """The LEO of a replica that has the log up to `end`, counting the slices after it whose objects name the store.
+    """Return the LEO of a replica that has the log up to `end`, raised past the next slices whose objects name `store`.
 
     Writers also upload to a live store that is catching up. If these uploads did not count, the store could never catch
     up while they continue.
@@ -140,7 +140,7 @@ def _change(
 
 
 def in_records(changes: Sequence[PartitionChange]) -> tuple[PartitionsChanged, ...]:
-    """The changes as records of at most PARTITIONS_PER_RECORD partitions. All of them go into one entry."""
+    """Return the changes as records of at most PARTITIONS_PER_RECORD partitions each. All go into one entry."""
     chunks = (
         tuple(changes[low : low + PARTITIONS_PER_RECORD]) for low in range(0, len(changes), PARTITIONS_PER_RECORD)
     )

@@ -1,8 +1,9 @@
-"""`decide` turns a state and a command into records, an earlier result or where to read it, or an error.
+"""Decides a command: `decide` returns records to write or an earlier result, or raises an error.
 
-The state is never changed. Order of the checks: command id known -> the entry that has its result; producer or
-application duplicate -> success; FLOOR; then the checks of that kind of command. There is no clock and no random
-number: the time of the entry and all ids are arguments.
+The state is never changed. The checks, in order: if the command id is known, `decide` returns the entry that has the
+result; if a producer or application repeats a write, it returns the earlier result; a command that began below FLOOR is
+refused; then come the checks of that kind of command. There is no clock and no random number: the time of the entry and
+all ids are arguments.
 """
 
 from __future__ import annotations
@@ -105,9 +106,10 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The `records` to write: none if the state is already as wanted, or if an earlier submission did the work.
+    """The `records` to write, or the result of an earlier submission of the command.
 
-    If an earlier submission did it, `known` is its result, or `committed_in` is the entry to read the result from.
+    An earlier result is `known`, or must be read from the entry `committed_in`. `records` is empty then, and also if
+    the state is already as wanted.
     """
 
     records: tuple[Record, ...] = ()
@@ -118,9 +120,9 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
     """Return the decision on `submission`, assuming that `at` is the next entry. Raises the command's error.
 
-    If a command began at FLOOR or later, an unknown id of it proves that an attempt in doubt did not land. An append of
-    an idempotent producer and a commit of a member keep no result under their command ids, so their errors say `landed
-    = unknown` unless the error itself is more certain.
+    If an earlier attempt is in doubt, an error can still say `landed = no`: had the attempt landed, its id would be
+    known. An append of an idempotent producer and a commit of a member keep no result under their ids. So their errors
+    then say `landed = unknown`, unless the error itself is more certain.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
@@ -144,10 +146,9 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 
 
 def _keeps_result(command: Command) -> bool:
-    """True if a repeat of the command, once it is applied, gets the same result.
+    """True if a command that is sent again after it was applied gets the same result.
 
-    Either the state remembers the command by its id (see `apply_command`), or it is a claim, whose repeats change
-    nothing.
+    Either the state remembers it by its id (see `apply_command`), or it is a CLAIM, whose repeats change nothing.
     """
     match command:
         case Append():

@@ -96,11 +96,11 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
-    """Return the members that were not renewed since entry `before`, by group. {} while a coordinator is in force,
-    which watches the members itself.
+    """Return, by group, the members without a renewal since entry `before`; {} while a coordinator watches them.
 
-    Entry `before` was written at least `floor.delay.ms` ago; a member whose session is longer than `floor.delay.ms` is
-    left alone. All members count as alive at a coordinator's last entry, since it would have evicted silent ones.
+    Entry `before` must be at least `floor.delay.ms` old. A member with a longer session timeout than that is left out.
+    The last entry of the last coordinator counts as a renewal of all members, because it would have evicted silent
+    members.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return {}
@@ -118,20 +118,23 @@ def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[
 
 
 def last_heard(state: ClusterState, member: Member) -> EntryNumber:
-    """Return the newest entry at which the member was alive: its last renewal, or the last coordinator's last entry."""
+    """Return the newest entry at which the member counts as alive.
+
+    This is its last renewal or the last coordinator's last entry, whichever is later.
+    """
     return max(member.renewed_at, state.coordinator.entry)
 
 
 def without_members_before(state: ClusterState, before: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
-    """Return the groups without their `silent_members`."""
+    """Return the groups that have `silent_members`, without those members."""
     return tuple(_without(state, state.groups[name], gone, at) for name, gone in silent_members(state, before).items())
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """Return the offsets that are set: all of the command's, or none.
+    """Return the record that sets the command's offsets; () if there is nothing to set. If one is refused, all are.
 
-    An offset above records that an unclean election has given up since is lowered to the start of those records, as if
-    it had been committed before the election.
+    If an unclean election gave up records below an offset after they were read, the offset is lowered to the first of
+    these records, as if it had been committed before the election.
 
     Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, InvalidCommitOffsetSize, OffsetMetadataTooLarge,
     OffsetOutOfRange (above the high watermark), UnknownTopicOrPartition (also if the topic was created again),
@@ -168,10 +171,10 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
 
 
 def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """Return the offsets that are set together with an append (I-05).
+    """Return the record that sets offsets together with an append (I-05).
 
-    Raises as `decide_commit_offsets` does, and OutOfOrderSequence if the commit's number is not above the member's last
-    one. A commit without an append would then just change nothing; but an append must not be written without its
+    Raises the errors of `decide_commit_offsets`, and OutOfOrderSequence if the commit's number is not above the
+    member's last one. Without an append such a commit would change nothing, but no append may be written without its
     offsets.
     """
     check_commit_size(command.offsets, with_records=True)
@@ -207,7 +210,10 @@ def check_no_members(group: ConsumerGroup) -> None:
 
 
 def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple[GroupChanged, ...]:
-    """Return the groups that read this topic, divided again for its new size. None as size: the topic is deleted."""
+    """Return the groups that read this topic, with their partitions divided again.
+
+    `size`: the new size of the topic; None if it is deleted.
+    """
     readers = [group for group in state.groups.values() if group.reads(topic)]
     return tuple(
         GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda group: group.name)
@@ -215,10 +221,11 @@ def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple
 
 
 def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
-    """Return the offsets and groups that have been kept for `offsets.retention.minutes`, or None (KIP-211).
+    """Return the offsets and groups to forget after `offsets.retention.minutes`; None if there are none (KIP-211).
 
     The retention time counts from the commit or from the time the last member left, whichever is later. Offsets in
-    topics that the members of a group read do not expire. A group without members is forgotten with its last offset.
+    topics that members of the group read do not expire. A group without members is forgotten together with its last
+    offset.
     """
     retention_ms = effective_cluster(state.config).offsets_retention_minutes * _MINUTE_MS
     before_ms = now_ms - retention_ms
@@ -258,8 +265,9 @@ def _without(state: ClusterState, group: ConsumerGroup, gone: Sequence[Member], 
 def _divided(
     state: ClusterState, group: ConsumerGroup, changed: dict[str, TopicSize | None] | None = None
 ) -> ConsumerGroup:
-    """Return the group at its next generation, with the partitions divided again. `changed` has the new sizes of topics
-    that are about to change; None as a size: the topic is deleted.
+    """Return the group at its next generation, with the partitions divided again.
+
+    `changed`: the new sizes of topics that are about to change; None for a topic that is deleted.
     """
     sizes: dict[str, TopicSize] = {}
     for name in {name for member in group.members for name in member.topics}:
@@ -277,7 +285,7 @@ def _subscribed(state: ClusterState, group: ConsumerGroup) -> frozenset[TopicId]
 
 
 def _ahead(state: ClusterState, group: ConsumerGroup, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
-    """Return those offsets that are above the group's, or in partitions in which the group has none."""
+    """Return the offsets that are above the group's committed offset, or in a partition without one."""
     known = state.offsets.of_group(group.number)
     places = ((TopicPartition(offset.topic_id, offset.partition), offset) for offset in offsets)
     return tuple(offset for place, offset in places if place not in known or known[place].offset < offset.offset)

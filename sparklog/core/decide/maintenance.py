@@ -38,10 +38,10 @@ from sparklog.core.types import (
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
-    """Replace slices with rewritten ones, if exactly the slices that were read still cover the range.
+    """Replace slices with rewritten ones. Raises SwapRefused unless the range still has the slices that were read.
 
-    Only compaction drops records: if a topic is no longer compacted, a late compaction of it is refused. A swap
-    without new slices, which only gives up lost records, needs no leader.
+    Only compaction drops records, so it is refused once the topic is no longer compacted. A swap without new slices
+    only gives up lost records, and needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -114,9 +114,9 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that the swap replaces whole slices by slices of their partition with the same offsets, except `lost`.
+    """Check that the swap replaces whole slices, and that the new ones cover the same offsets, except `lost`.
 
-    `replaced`: the slices that cover the range of the swap now.
+    `replaced`: the slices that cover the range of the swap now. Raises InvalidInput.
     """
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
@@ -205,9 +205,9 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
     """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run did so.
 
-    The statements of the command about records below `to` stay true whatever happens to the log meanwhile, because the
-    log only loses records there. If the log start has passed the position that the command expects, the state has no
-    cleaner any more, and the command is accepted.
+    If the log start has passed the position on which the command was planned, the state has no cleaner any more, and
+    the command is accepted. Its statements about records below `to` stay true, because the log only loses records
+    there.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)

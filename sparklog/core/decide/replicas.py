@@ -26,7 +26,7 @@ from sparklog.core.types import TopicPartition
 
 
 def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tuple[Record, ...]:
-    """Raise log ends, and let replicas that may join the ISR join it."""
+    """Raise the log ends of a store's replicas as reported. Replicas that may now join the ISR join it."""
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:

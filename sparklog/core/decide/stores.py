@@ -139,7 +139,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) -> tuple[Record, ...]:
     """Raise the recovery point of a store. Returns () if it is already there or above.
 
-    Refused if the store got a replica since the objects were read: what was copied for that replica was not among them.
+    Raises Conflict if the store got a replica after its objects were listed: the objects copied for it were not read.
     """
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
@@ -166,10 +166,10 @@ def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]
 
 
 def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, ...]:
-    """Record that the store can't be reached: where it leads, elect another replica that may lead.
+    """Record that the store can't be reached. Where it leads, another replica is elected if one may lead.
 
-    The store stays in sync until it lags. If the agent was stopped on purpose, there is no election: that could forget
-    records that no follower has yet.
+    The store stays in the ISR until it lags. If the agent was stopped on purpose, there is no election, because an
+    election could give up records that no follower has yet.
     """
     store = _with_agent(state, command)
     if command.stopped:
@@ -181,9 +181,9 @@ def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, 
 
 
 def leaders_for(state: ClusterState, command: Append, records: Collection[Record]) -> tuple[PartitionsChanged, ...]:
-    """Elect leaders for partitions that have none, now that a write has reached stores that were silent.
+    """Elect leaders for leaderless partitions, now that a write has reached stores that were silent.
 
-    No leader is deposed, and the partitions of the write itself stay as they are.
+    The AgentChanged records in `records` name these stores. The partitions of the write itself stay as they are.
     """
     back = [record.store for record in records if isinstance(record, AgentChanged)]
     reachable = [*reachable_stores(state), *back]
@@ -199,9 +199,9 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Refuse a harmless loss report that would cost a partition its leader, or records that only this store has.
+    """Raise NotEnoughReplicas if a loss that was reported as harmless costs a partition its leader, or records.
 
-    `damaged`: the partitions in the report; `changes`: its effects. Raises NotEnoughReplicas.
+    Each partition in `damaged` needs another reachable replica that has as much. `changes`: the effects of the report.
     """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:
@@ -230,7 +230,7 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
 
 
 def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
-    """Raise DuplicateBrokerRegistration if another store has this INCARNATION: both ids would name one place.
+    """Raise DuplicateBrokerRegistration if another id is registered with this INCARNATION: it is the same store.
 
     A single copy of a record would then count as two replicas.
     """

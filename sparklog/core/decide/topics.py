@@ -1,4 +1,4 @@
-"""Creates and alters the cluster, creates, alters and deletes topics, and adds partitions (N-03)."""
+"""Creates and alters the cluster; creates, alters and deletes topics; adds partitions (N-03)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
 
 
 def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Record, ...]:
-    """Set and remove keys of the cluster's config, and update the topics that have their defaults from it."""
+    """Set and remove keys of the cluster's config, and settle partitions whose min.insync.replicas changes with it."""
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     config = merge_cluster_config(state.config, changes)
     defaults, silent = topic_defaults(config), silent_stores(state)
@@ -133,7 +133,10 @@ def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Re
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
-    """Set and remove keys of the topic's config, and update its replicas accordingly."""
+    """Set and remove keys of the topic's config, and settle its partitions if the change affects them.
+
+    A new min.insync.replicas may move HW. If unclean elections become allowed, leaderless partitions may get a leader.
+    """
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     altered = msgspec.structs.replace(topic, config=merge_topic_config(topic.config, changes))
@@ -208,7 +211,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _check_lives(stores: Sequence[NewStore]) -> None:
-    """Refuse two stores with one INCARNATION: they are one store under two ids. Raises DuplicateBrokerRegistration."""
+    """Raise DuplicateBrokerRegistration if two stores have one INCARNATION: they are one store under two ids."""
     seen: dict[str, NewStore] = {}
     for store in stores:
         other = seen.setdefault(store.incarnation, store)
@@ -238,9 +241,10 @@ def _spread(
 def _first_leaders(
     state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment
 ) -> tuple[PartitionsChanged, ...]:
-    """Elect another leader where the preferred one can't be reached and another replica can. Returns the changes.
+    """Return the changes that elect another leader where the preferred one of a new partition can't be reached.
 
-    `assignment`: the replicas of the new partitions `first`, `first + 1`, …
+    `assignment`: the replicas of the partitions `first`, `first + 1`, … If none can be reached, the preferred one
+    leads.
     """
     reachable = reachable_stores(state)
     changes: list[PartitionChange] = []

@@ -1,6 +1,6 @@
-"""Checks uploaded objects and their slices. `decide` calls this, because `apply` never refuses.
+"""Checks uploaded objects and their slices, before they are committed.
 
-A number that does not fit its column would stop every reader of the chain forever, not only its author.
+A number that is too large for its column in the state would stop every reader of the chain forever.
 """
 
 from __future__ import annotations

@@ -48,10 +48,11 @@ class Findings(msgspec.Struct):
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """The findings about a store: its problems, and too little space. `free_bytes`: None if the store can't tell.
+    """Return the findings about a store: its `problems`, and too little space. `free_bytes`: None if the store can't
+    tell.
 
-    Of a fenced store nothing counts as wrong, only as a remark, because the cluster does not use it. Less than
-    `store.free.min.bytes` is wrong, with advice on how to make room; less than `store.free.low.bytes` is a remark.
+    Less than `store.free.min.bytes` is wrong, with advice on how to make room. Less than `store.free.low.bytes` is a
+    remark. If the store is fenced, all findings are remarks, because the cluster does not use it.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one
@@ -67,7 +68,9 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """Advice on making room on a store that is nearly full, without deleting records if other stores have them, too."""
+    """Return advice on making room on a store that is nearly full. It advises against deleting records that other
+    stores have, too.
+    """
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"

@@ -12,12 +12,14 @@ _REPR_LENGTH: Final = 95
 
 
 def counted(number: int, noun: str) -> str:
-    """A count with its noun: 1 record, 2,000 records. Regular nouns only; of several words the last gets the plural."""
+    """A count with its noun: 1 record, 2,000 records. The noun must be regular; of several words, the last gets the
+    plural.
+    """
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
 def one_line_repr(kind: str, *parts: str) -> str:
-    """Return a `repr` such as <Consumer orders, group billing>, cut off if it would have 100 characters or more."""
+    """Return a `repr` such as <Consumer orders, group billing>, cut off after 97 characters."""
     text = f"{kind} {', '.join(parts)}"
     return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 

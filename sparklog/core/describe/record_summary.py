@@ -103,9 +103,10 @@ def _forgotten(record: records.OffsetsForgotten) -> str:
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """The first partition of the record, with its new leader or else its new ISR, and the number of others.
+    """Return the first partition of the record with its new leader (if the leader stays, its new ISR), and the number
+    of other partitions.
 
-    `place` makes the name of a partition from topic id and number.
+    `place` returns the name of a partition for its topic id and number.
     """
     first, *more = record.changes
     what = ""

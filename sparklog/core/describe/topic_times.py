@@ -14,9 +14,9 @@ from sparklog.core.types import TopicPartition
 class TopicTimes(msgspec.Struct, frozen=True):
     """Timestamps of a topic's records: the smallest of each partition's first slice, and the largest of its last one.
 
-    These are the oldest and the newest timestamp unless records are out of order across slices. None if there are no
-    records. `next_cut_ms`: the time at which the first slice of some partition becomes older than `retention.ms`; None
-    if the topic has no such limit. `retention.bytes` may delete the slice earlier.
+    These are the oldest and the newest timestamp unless records are out of order across slices. All three fields are
+    None if there are no records. `next_cut_ms`: the time at which the first slice of some partition becomes older than
+    `retention.ms`; None if the topic deletes nothing by age. `retention.bytes` may delete the slice earlier.
     """
 
     oldest_ms: int | None
@@ -25,7 +25,7 @@ class TopicTimes(msgspec.Struct, frozen=True):
 
 
 def topic_times(state: ClusterState, topic: Topic) -> TopicTimes:
-    """The times of the records of a topic of the state."""
+    """Return the times of the records of a topic."""
     full = [partition for partition in state.partitions_of(topic) if partition.log_start < partition.high_watermark]
     keys = np.array(
         [partition_key(TopicPartition(topic.topic_id, partition.partition)) for partition in full], dtype=np.int64

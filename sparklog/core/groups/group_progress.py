@@ -1,4 +1,6 @@
-"""The progress of a group: committed offset, high watermark and lag of each partition. Defines lag for any reader."""
+"""The progress of a group: committed offset, high watermark and lag of each partition. `lag_of` defines the lag of any
+reader.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
 class GroupPartition(msgspec.Struct, frozen=True):
     """A partition in which a group has a committed offset, or which one of its members reads.
 
-    `end` is the high watermark. `lag` is None if nothing is committed.
+    `end` is the high watermark. `committed` and `lag` are None if nothing is committed. `member_id` is None if no
+    member reads the partition.
     """
 
     topic: str
@@ -45,7 +48,9 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
 
 def group_partitions(state: ClusterState, group: ConsumerGroup) -> Iterator[GroupPartition]:
-    """The partitions in which the group has a committed offset or which a member reads, by topic name and number."""
+    """Yield the partitions in which the group has a committed offset or which a member reads, ordered by topic name and
+    partition number.
+    """
     committed = state.offsets.of_group(group.number)
     readers = {key: member.member_id for member in group.members for key in member.assigned}
     names = {key.topic_id: state.topics[key.topic_id].name for key in (*committed, *readers)}

@@ -26,7 +26,7 @@ NEVER: Final = 2**63 - 1  # as a time: nothing is left to read
 class TopicLag(msgspec.Struct, frozen=True):
     """The lag of a group in a topic, over the partitions in which it has committed.
 
-    `offset` is the sum of the committed offsets, `lag_records` that of the lags, `max_lag_records` the largest lag.
+    `offset` is the sum of the committed offsets, `lag_records` the sum of the lags, `max_lag_records` the largest lag.
     `unread_since_ms`: when the oldest unread record was appended (see `appended_ms`); None if nothing is left to read.
     """
 
@@ -68,7 +68,8 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """At most `most` groups, those with the oldest unread records first, then those with the largest lag.
+        """Return at most `most` groups, ordered by the age of their oldest unread record, and then by lag: the furthest
+        behind first.
 
         Groups with nothing to read follow, by name.
         """
@@ -91,7 +92,9 @@ class GroupLags:
         return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
 
     def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
-        """At most `most` groups that have committed in a topic, with their lag there; oldest unread records first."""
+        """Return at most `most` groups that have committed in a topic, with their lag there. The one with the oldest
+        unread record comes first.
+        """
         rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
         since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
         rows = rows[np.lexsort((numbers, -lags, since))][:most]
@@ -137,13 +140,14 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """For each partition key and offset, the time in milliseconds at which the record there, or else the next one, was
-    appended.
+    """Return when the record at each offset was appended, in milliseconds. `keys` has the partition key of each offset.
 
-    Exact, by the clock of the coordinator that committed it, until the record is rolled. For a sealed segment only the
-    time of its newest append is known. Then the time is interpolated by offset between the oldest and the newest
-    timestamp of the segment's records: no later than that append, and no earlier than the newest append of the slice
-    before it, or than the creation of the topic. `NEVER` where there is no record.
+    If there is no record at the offset, the next one counts. `NEVER` if there is none either.
+
+    Until the record is rolled, the time is exactly that of its entry. For a sealed segment only the time of its newest
+    append is known. Then the time is interpolated by offset between the oldest and the newest timestamp of the
+    segment's records. It is limited: at most the time of that newest append, and at least the result of
+    `_known_before`.
     """
     slices = slices_at(state.slices, keys, offsets)
     times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])
@@ -159,9 +163,10 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
 
 
 def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
-    """The earliest time at which records of the slices that begin at `starts` can have been appended.
+    """Return the earliest time in milliseconds at which records of the slices that begin at `starts` can have been
+    appended.
 
-    It is that of the newest append in the slice before, or of the creation of the topic if that is later.
+    This is the time of the newest append in the slice before, or of the topic's creation if that is later.
     """
     topic_ids, which = np.unique(split_keys(keys)[0], return_inverse=True)
     created = (state.topics[topic_id].created_ms for topic_id in map(TopicId, topic_ids.tolist()))
@@ -171,7 +176,7 @@ def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
 
 
 def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
-    """Log start and high watermark for each partition key."""
+    """Return the log start of each partition key, and the high watermark of each."""
     named, which = np.unique(keys, return_inverse=True)
     partitions = state.partitions.get_all(map(topic_partition_of, named.tolist()))
     values = [partition.replication for partition in partitions]
@@ -181,7 +186,9 @@ def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
 
 
 def _first_of_each(*columns: Column) -> Column:
-    """The first row, and each row in which a value differs from the value in the row before in any of the columns."""
+    """Return the numbers of the rows that differ from the row before in any of the columns. Row 0 is always one of
+    them.
+    """
     differs = np.zeros(len(columns[0]), dtype=np.bool_)
     differs[:1] = True
     for column in columns:

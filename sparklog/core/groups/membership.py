@@ -2,8 +2,8 @@
 
 Membership is a part of the chain's state, so a group needs no coordinator. A join, a leave or a change of the
 partitions gives the group its next generation, and each generation divides all partitions again. A commit names its
-member and generation, and a commit of an older generation is refused. So no member commits for partitions that another
-member has by now.
+member and generation, and a commit of an older generation is refused. So a member can't commit for a partition that has
+been assigned to another member since.
 
 A static member (KIP-345) has an instance id, with which its member id begins. If it dies and joins again within its
 session, it takes the place of its former member: the generation and all shares stay, and only commits of the former
@@ -45,7 +45,9 @@ class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offset at which a group continues in a partition, and its commit time. `metadata`: text of the committer."""
+    """The offset at which a group continues in a partition, and its commit time. `metadata`: a text from the client
+    that committed.
+    """
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -57,8 +59,9 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     """A consumer of a group, subscribed to `topics`, which need not exist yet. The member reads the partitions
     `assigned`.
 
-    `renewed_at` is the last entry in which it showed that it is alive. If `renewed_at` stays the same for
-    `session_timeout_ms` by the observer's clock, the member may be evicted. `commits` is the number of its last commit.
+    `renewed_at` is the last entry in which it showed that it is alive. The member may be evicted if `renewed_at` has
+    not changed for `session_timeout_ms` by the clock of the process that evicts it. `commits` is the number of its last
+    commit.
     """
 
     member_id: str
@@ -96,10 +99,10 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
     def with_member(self, changed: Member) -> ConsumerGroup:
-        """The group with this member in place of the member of the same id or instance; if there is none, the member is
-        added.
+        """Return the group with this member, in place of the member that has the same id or the same instance id, if
+        there is one.
 
-        Generation and shares stay.
+        The generation stays, and so do the partitions of all other members.
         """
         before = self.holder(changed.instance_id)
         gone = {changed.member_id} if before is None else {changed.member_id, before.member_id}
@@ -181,7 +184,7 @@ def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool =
 
 
 def check_same_group(group: ConsumerGroup, number: int | None) -> None:
-    """Raise UnknownMemberId unless the group has this number. None: any group of its name is accepted."""
+    """Raise UnknownMemberId unless the group has this number. If `number` is None, any group is accepted."""
     if number not in (None, group.number):
         raise UnknownMemberId(
             f"group {group.name} was deleted after this commit was begun, and perhaps created again: join again, and "
@@ -190,7 +193,7 @@ def check_same_group(group: ConsumerGroup, number: int | None) -> None:
 
 
 def check_fencing(group: ConsumerGroup, member_id: str, generation: int) -> Member:
-    """Return the member of this id. `generation` must be the group's present one.
+    """Return the member of this id, if `generation` is the group's present one.
 
     Raises UnknownMemberId, FencedInstanceId, IllegalGeneration.
     """
@@ -233,12 +236,13 @@ def next_generation(group: ConsumerGroup, topics: Mapping[str, TopicSize]) -> Co
 def range_assignment(
     wanted: Mapping[str, Sequence[str]], topics: Mapping[str, TopicSize]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """The partitions of each member, as Kafka's RangeAssignor assigns them. `wanted`: the topics that each member has
-    subscribed to, by member id.
+    """Return the partitions of each member, as Kafka's RangeAssignor assigns them. `wanted`: the topics that each
+    member has subscribed to, by member id.
 
-    Topic by topic, the members that want it get neighbouring partitions: static members first, in the order of their
-    instances, then the others in the order of their ids. If the partitions can't be divided evenly, the first members
-    get one more each. A topic that does not exist is assigned to no member.
+    The partitions of each topic are divided among the members that want the topic, so that each gets neighbouring ones.
+    Static members come first, in the order of their instances, then the others in the order of their ids. If the
+    partitions can't be divided evenly, the first members get one more each. A topic that does not exist is assigned to
+    no member.
     """
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):

@@ -1,12 +1,12 @@
 """Silent members of groups, as one process sees them by its own monotonic clock.
 
-While a coordinator is in force, members send it heartbeats, which it keeps in memory, and it alone evicts. Without one,
-members renew themselves in the chain, where all members see it, and each member evicts others. A commit counts as a
-sign of life in both cases.
+While a coordinator is in force, members send it heartbeats, which it keeps in memory, and it alone evicts. Without a
+coordinator, members renew themselves in the chain, where all members see it, and they evict each other. A commit counts
+as a sign of life in both cases.
 
-An eviction is a command that names the last renewal seen, so a member that was renewed in the meantime stays: a wrong
-clock, or an old state, evicts no member that is active in the chain. A member that was wrongly evicted all the same
-commits nothing more, and joins again.
+An eviction is a command that names the last renewal seen, and a member that was renewed in the meantime stays. So
+neither a wrong clock nor an old state evicts a member that is active in the chain. A member that was evicted although
+it was alive can't commit any more, and joins again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def renewal_interval_ms(session_timeout_ms: int) -> int:
 
 @dataclass(slots=True)
 class _LastSign:
-    """The last sign of life of a member: its newest renewal, and when that or a later heartbeat was seen."""
+    """The last sign of life of a member: its newest renewal, and the time at which this renewal, or a heartbeat after
+    it, was seen.
+    """
 
     renewed_at: EntryNumber
     seen_ms: int
@@ -45,11 +47,12 @@ class MemberWatch:
         self._signs: dict[str, _LastSign] = {}
 
     def silent(self, group: ConsumerGroup, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
-        """The evictions that are due. `group` is from a state that was requested at `asked_ms` and arrived at `now_ms`.
+        """Return the evictions that are due. `group` is from a state that was requested at `asked_ms` and arrived at
+        `now_ms`.
 
-        A renewal counts as seen when a state with it arrives, and the member as silent only by a state that was
-        requested a whole session later. So time in which this process saw nothing of the chain does not count against
-        any member.
+        A renewal counts as seen when a state with it arrives. A member is silent if a state that was requested a whole
+        session later shows no new renewal. So time in which this process saw nothing of the chain does not count
+        against any member.
         """
         known = self._signs
         self._signs = {}
@@ -65,7 +68,9 @@ class MemberWatch:
         ]
 
     def heard(self, member_id: str, now_ms: int) -> None:
-        """Note a heartbeat of the member. A member that no state has shown yet gets a whole session once one does."""
+        """Note a heartbeat of the member. It is ignored if `silent` has not seen the member yet: its session has not
+        begun.
+        """
         sign = self._signs.get(member_id)
         if sign is not None:
             sign.seen_ms = now_ms
@@ -85,7 +90,8 @@ class PeerWatch:
         self._watch = MemberWatch()
 
     def silent(self, group: ConsumerGroup, coordinator: Coordinator, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
-        """The evictions of others that are due, as in `MemberWatch.silent`: none while a coordinator is in force.
+        """Return the evictions of other members that are due, as in `MemberWatch.silent`. There are none while a
+        coordinator is in force.
 
         The chain does not show heartbeats. So once the coordinator is gone, every member gets a whole session.
         """
@@ -102,7 +108,7 @@ class GroupsWatch:
         self._watches: dict[str, MemberWatch] = {}
 
     def silent(self, state: ClusterState, asked_ms: int, now_ms: int) -> Iterator[LeaveGroup]:
-        """The evictions that are due, as in `MemberWatch.silent`, group after group as the caller iterates."""
+        """Yield the evictions that are due, as in `MemberWatch.silent`, one group after the other."""
         active = {group.name: group for group in state.groups.values() if group.members}
         self._watches = {name: self._watches.get(name) or MemberWatch() for name in active}
         for name, watch in self._watches.items():

@@ -1,14 +1,14 @@
 """Applications (`txnAppId`, streaming queries): the runs that may write, and the applications no longer needed.
 
-A streaming query that is started again is another run of the same application. A run becomes the present one with the
-first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
-nothing more, not even its next version. Runs have no order of their own (Spark draws their ids), so the chain orders
-them. The newest 32 runs are remembered. An older run that is still alive would write a version that was written long
-ago.
+A streaming query that is started again is another run of the same application. A run becomes the current one when it
+first adds a version, and from then on every earlier run is fenced. If two runs are active at once, the older one can
+write nothing more, not even its next version. The ids of runs have no order (Spark draws them), so the chain orders
+them. It remembers the newest 32 runs. An older run that is still alive is refused by its version, which was written
+long ago.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: the
-checkpoint was set back. The last version is no repeat either if it is now made of something else: the checkpoint was
-set back by one micro-batch, or a copy of it is in use. If it were taken for a repeat, its records would be missing.
+checkpoint was set back. The last version is no repeat either if its input (`made_of`) has changed: the checkpoint was
+set back by one micro-batch, or a copy of it is in use. If that write counted as a repeat, its records would be missing.
 
 Only an operator's command forgets an application. A forgotten application may write its old versions again, so a job
 that is rerun after that writes its rows twice. An application can be forgotten only once FLOOR has passed its last
@@ -34,7 +34,9 @@ _SET_BACK: Final = (
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
-    """The applications (of `app_ids`, or all) whose last write is older than `before_ms` and below FLOOR, by id."""
+    """Return the applications whose last write is older than `before_ms` and below FLOOR, ordered by id. `app_ids`
+    limits them to these; None: all.
+    """
     return [
         Application(app_id, last.version)
         for app_id, last in sorted(state.applications.items())
@@ -43,12 +45,11 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
 
 
 def check_run(state: ClusterState, application: Application) -> None:
-    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written after this
-    one.
+    """Raise InvalidProducerEpoch if another run of the application has written since this run did.
 
     A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
-    because it may have other records than the version written. So does the last version if its `made_of` differs. Both
-    rules about versions also hold without a run if the version has a `made_of`.
+    because its records may differ from those that were written. So does the last version if its `made_of` differs. A
+    write without a run is checked like this, too, if it has a `made_of`.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -78,7 +79,7 @@ def _is_other(application: Application, written: Application) -> bool:
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
-    """The ids of the runs of an application after this write, the present run first."""
+    """Return the ids of the application's runs, the current run first, as they are after this write."""
     known = state.applications.get(application.app_id)
     runs = () if known is None else known.runs
     if not application.run or runs[:1] == (application.run,):
@@ -87,7 +88,11 @@ def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:
-    """Forget the applications that are still at the versions given; skip those that have written since or are gone."""
+    """Return the record that forgets these applications; () if there is none to forget.
+
+    Applications that are gone or have written since are skipped. Raises InvalidInput if FLOOR has not passed a last
+    write.
+    """
     forgotten = []
     for application in command.applications:
         known = state.applications.get(application.app_id)

@@ -1,7 +1,8 @@
 """Idempotent producers: sequence numbers decide whether a batch is new, a repeat, or out of order.
 
-The rules of KIP-98 as current Kafka applies them: the last five batches per producer and partition are remembered; an
-exact repeat of one returns its offset; sequence numbers have 31 bits and wrap to 0; a new epoch begins at 0.
+The rules of KIP-98 as current Kafka applies them: the last five batches per producer and partition are remembered, and
+an exact repeat of one of them returns the offset that it got first. Sequence numbers have 31 bits and wrap to 0; a new
+epoch begins at 0.
 """
 
 from __future__ import annotations
@@ -61,13 +62,12 @@ def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
 def repeated_batch(
     producer: ProducerState | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
 ) -> SequencedBatch | None:
-    """The earlier batch that `span` repeats exactly (`where`: the partition's name, for errors), or None if `span`
-    continues the last batch.
+    """Return the earlier batch that `span` repeats exactly, or None if `span` continues the last batch.
 
-    Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance is
-    active, or the epoch was never given), WriteLost (an unclean election gave up some of the producer's records; raised
-    until the producer begins its next epoch, so that none of its writes under way lands after the gap),
-    OutOfOrderSequence (a gap, or a partial repeat).
+    `where` is the name of the partition, for errors. Raises UnknownProducerId (the producer has expired, or was never
+    allocated), InvalidProducerEpoch (`span` has another epoch than the producer), OutOfOrderSequence (a gap, or a
+    partial repeat), and WriteLost (an unclean election gave up some of the producer's records). WriteLost is raised
+    until the producer begins its next epoch, so that none of its writes under way lands after the gap.
     """
     if producer is None:
         raise UnknownProducerId(
@@ -106,8 +106,8 @@ def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> i
 def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
     """Raise OutOfOrderSequence if this batch of the producer's present epoch is in the log, whole or in part.
 
-    Sequences have no gaps. So the batch, or a part of it, is there if the partition's next sequence is greater than the
-    batch's first one, by less than half of the sequence range.
+    Sequences have no gaps. So at least a part of the batch is in the log if the partition's next sequence is greater
+    than the batch's first one, by less than half of the sequence range.
     """
     reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
     if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:
@@ -119,10 +119,10 @@ def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
 
 
 def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
-    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the whole batch.
+    """Raise WriteLost if `span` repeats the producer's last batch, and an election has given up the end of that batch.
 
-    A batch of several objects is cut if the new leader held only the first of them: a gap then begins where it now
-    ends.
+    This happens to a batch of several objects if the new leader held only the first of them. A gap then begins where
+    the batch now ends.
     """
     partition, producer = state.partitions.get(topic_partition), state.producers.get(span.producer_id)
     known = () if producer is None else producer.batches.get(topic_partition, ())
@@ -144,9 +144,9 @@ def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span:
 def with_batches(
     producer: ProducerState, written: Mapping[TopicPartition, SequencedBatch], now_ms: int
 ) -> ProducerState:
-    """The state of a producer after an append at `now_ms`, with one batch per partition.
+    """Return the state of a producer after an append at `now_ms`. `written` has the append's batch in each partition.
 
-    `now_ms` of a slow clock does not move `last_used_ms` back.
+    `last_used_ms` never goes back, even if `now_ms` is from a slow clock.
     """
     batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
     for topic_partition, batch in written.items():

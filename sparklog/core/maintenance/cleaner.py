@@ -1,9 +1,8 @@
-"""The progress of compaction in a partition, and the time since which its tombstones have been passed (C-02, C-03).
+"""The cleaner of a partition: how far compaction has come, and when it first passed the tombstones (C-02, C-03).
 
-Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone below the
-position is the only record of its key, so dropping it at any time brings no older value back. The tombstone stays for
-`delete.retention.ms` after the first run that passed it, because a reader that has seen an older value must be able to
-see that it was deleted.
+Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. If this is a tombstone,
+dropping it brings no older value back. It still stays for `delete.retention.ms` after the first run that passed it,
+because a reader that has seen an older value must be able to see that it was deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ MOST_PASSES = 16
 
 
 class Pass(msgspec.Struct, frozen=True, array_like=True):
-    """A compaction run that first passed the tombstones between the `to` of the pass before and its own `to`.
+    """A compaction run that was the first to pass the tombstones from the previous pass's `to` up to its own `to`.
 
     `at_ms` is the time of the entry that recorded the run.
     """
@@ -28,10 +27,10 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
 class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     """The cleaner of a partition: compaction has cleaned everything below `position`.
 
-    `passes` ascend, and none has a `to` above `position`; above the last `to` there is no tombstone up to `position`.
+    `passes` ascend, and their `to` is at most `position`. There is no tombstone between the last `to` and `position`.
 
     `keeps_superseded`: somewhere below the position a record was kept although a later record has its key, because a
-    slice must have a record. A tombstone of that key must stay.
+    slice must have a record. Tombstones then stay, because one of them may be of that key.
     """
 
     position: Offset
@@ -39,7 +38,7 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     keeps_superseded: bool = False
 
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
-        """The offset below which tombstones were passed at least `delay_ms` ago; None if no such offset is known.
+        """Return the offset below which tombstones were passed at least `delay_ms` ago; None: none may be dropped.
 
         `clock_ms` must come from this computer's clock, never from a user: readers rely on the delay.
         """
@@ -56,10 +55,10 @@ def moved(
     *,
     keeps_superseded: bool = False,
 ) -> Cleaner:
-    """The cleaner after a run that cleaned everything below `to`.
+    """Return the cleaner after a run that cleaned everything below `to`.
 
-    The run dropped all tombstones below `dropped_below`. `passed_at_ms`: the time of the entry if the run may have left
-    tombstones that no run had passed before, else None. `keeps_superseded`: as in `Cleaner`.
+    The run dropped all tombstones below `dropped_below` (None: it dropped none). `passed_at_ms`: the time of the entry
+    if the run may have left tombstones that no run had passed before, else None. `keeps_superseded`: as in `Cleaner`.
     """
     passes = () if before is None else before.passes
     if dropped_below is not None:
@@ -71,7 +70,7 @@ def moved(
 
 
 def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | None:
-    """Limit the cleaner to the log [log_start, end), which a gap may follow; None if nothing of the log is cleaned."""
+    """Limit the cleaner to the log [log_start, end); None if nothing of the log is cleaned."""
     position = min(cleaner.position, end)
     if position <= log_start:
         return None
@@ -84,10 +83,10 @@ def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | No
 
 
 def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
-    """Drop passes until MOST_PASSES are left. The next pass, a later one, takes over the range of a dropped one.
+    """Drop passes until MOST_PASSES are left. Tombstones of a dropped pass then belong to the next, later one.
 
-    The oldest pass stays, so that its delay ends, and so does the newest. Of the others, the one with the shortest time
-    between its neighbours is dropped, so that tombstones wait little longer than they must.
+    The oldest and the newest pass stay. Of the others, the pass with the shortest time between its neighbours is
+    dropped, so that tombstones wait little longer than they must.
     """
     while len(passes) > MOST_PASSES:
         times = [pass_.at_ms for pass_ in passes]

@@ -35,8 +35,9 @@ class StretchToCompact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The stretches of a partition, ascending, as rows of columns. A segment of more than `segment.bytes` is one by
-    itself.
+    """The stretches of a partition, ascending, as rows of an array with a column for each field of StretchToCompact.
+
+    A segment of more than `segment.bytes` is a stretch by itself.
     """
 
     rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
@@ -56,10 +57,10 @@ class Stretches:
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
-    """The cleanable part of a partition. Compacting it leaves the last record of each key in it.
+    """The part of a partition to compact, up to `end`. Compacting it leaves the last record of each key in it.
 
-    Tombstones below `tombstones_below` are dropped (None: all stay). The run was planned on `cleaner`, and `digest`
-    identifies the segments of all `stretches`, of which there is at least one.
+    Tombstones below `tombstones_below` are dropped (None: all stay). `cleaner`: the cleaner when the run was planned.
+    `digest` identifies the segments of all `stretches`. There is at least one stretch.
     """
 
     topic: str
@@ -75,18 +76,18 @@ class PartitionToCompact(msgspec.Struct, frozen=True):
 def plan_compaction(
     state: ClusterState, topic: Topic, partition: Partition, now_ms: int, clock_ms: int, *, everything: bool = False
 ) -> PartitionToCompact | None:
-    """The compaction that is due, or None.
+    """Return the compaction that is due, or None.
 
-    The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
-    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
-    left alone, because a swap replaces whole slices. While the log begins with such a slice, no tombstone is dropped,
-    and while the slice is younger than the lag, nothing after it is compacted. Nothing is due if the part ends before
-    the cleaner's position: the part is clean (the lag was raised, or an earlier run had a later `now_ms`).
+    The cleanable part ends at the first slice that is not sealed (it must be rolled first), that is not below the high
+    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. If the log start cuts a slice, the
+    part begins after it, because a swap replaces whole slices. No tombstone is dropped then, and while the cut slice is
+    younger than the lag, nothing is compacted. Nothing is due if the part ends before the cleaner's position: it is
+    clean already (the lag was raised, or an earlier run had a later `now_ms`).
 
-    A compaction is due if segments above the cleaner's position are more than `min.cleanable.dirty.ratio` of the part's
-    stored bytes, if the earliest record of these segments is older than `max.compaction.lag.ms`, if tombstones have
-    waited for `delete.retention.ms`, or with `everything`. The ages of records count up to `now_ms`; `clock_ms` is this
-    computer's clock, for the delay of tombstones.
+    A compaction is due if more than `min.cleanable.dirty.ratio` of the part's stored bytes lie above the cleaner's
+    position, if the earliest record there is older than `max.compaction.lag.ms`, if tombstones have waited for
+    `delete.retention.ms`, or with `everything`. `now_ms` is for the ages of records, `clock_ms`, this computer's clock,
+    for the delay of tombstones.
     """
     config = state.topic_config(topic)
     if not config.compact:
@@ -119,7 +120,7 @@ def plan_compaction(
 def _cleanable(
     state: ClusterState, key: TopicPartition, partition: Partition, config: TopicConfig, now_ms: int
 ) -> tuple[SliceColumns, bool]:
-    """The slices that may be compacted, and True if the log start cuts the slice before them."""
+    """Return the slices that may be compacted, and True if the log start cuts the slice before them."""
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
     columns = slices.columns
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
@@ -158,9 +159,9 @@ def _reason(
 
 
 def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
-    """Divide segments into stretches: neighbours of one epoch and timestamp source, at most `segment_bytes` together.
+    """Divide segments into stretches of at most `segment_bytes`. A larger segment is a stretch by itself.
 
-    A larger segment is a stretch by itself.
+    The segments of a stretch are neighbours of one leader epoch and one timestamp source.
     """
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME

@@ -45,9 +45,9 @@ class DifferenceKind(StrEnum):
 class Difference(msgspec.Struct, frozen=True):
     """One difference. `store` is the id of a store, or METADATA; `object` is a key on that store.
 
-    Records with offsets [start, end) of the partition are affected; both are None if no record is. `repairable`: True
-    if the right bytes are available elsewhere, False if not, None if that was not checked. `advice` is the next step
-    for the operator.
+    `wanted` and `found` describe, as text, what should be there and what is. Records with offsets [start, end) of the
+    partition are affected; `start` and `end` are None if no record is. `repairable`: True if the right bytes are
+    available elsewhere, False if not, None if that was not checked. `advice` is the next step for the operator.
     """
 
     kind: DifferenceKind

@@ -1,7 +1,7 @@
-"""Uploads that the chain names, in a form for comparison with many listings (F-09). Pure.
+"""The ids of the uploads that the chain names, as arrays that are quick to compare with listings (F-09).
 
-An object stays an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it,
-because a command that names it now is refused. Retired objects count as named until their bytes have been deleted.
+An object is an orphan for good if the n0 in its name is below FLOOR, and no state since FLOOR was raised names it: a
+command that names it now is refused. Retired objects count as named until their bytes have been deleted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ FEW_OBJECTS = 65_536  # up to this many, splitting the listing of append objects
 
 
 class NamedUploads:
-    """The first 64 bits of every upload id that a state names, sorted: those of append objects together, those of
-    segments by topic.
+    """The keys of all uploads that a state names. The key of an upload is the first 64 bits of its id.
 
-    Two ids that agree in these bits count as one. At worst an orphan stays; nothing that is named is ever deleted.
+    Two ids with the same key count as one. At worst an orphan stays; nothing that is named is ever deleted.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -34,7 +33,7 @@ class NamedUploads:
         self._topics: Column = topic[~appended][by_topic]
 
     def of_appends(self, digits: str) -> UploadKeys:
-        """The keys of append objects whose upload id begins with the hex `digits`."""
+        """Return the keys of append objects whose upload id begins with the hex `digits`, ascending."""
         shift = 64 - 4 * len(digits)
         first = int(digits, 16)
         edges = np.array([first, first + 1], dtype=np.uint64)
@@ -42,11 +41,11 @@ class NamedUploads:
         return self._appends[low:high]
 
     def of_topic(self, topic_id: TopicId) -> UploadKeys:
-        """The keys of the sealed segments of a topic, even if it was deleted."""
+        """Return the keys of the sealed segments of a topic, ascending, even if the topic was deleted."""
         low, high = np.searchsorted(self._topics, [topic_id, topic_id + 1]).tolist()
         return self._segments[low:high]
 
     def append_digits(self) -> list[str]:
-        """The prefixes of upload ids by which the listing of append objects is split up."""
+        """Return the first hex digits of upload ids by which to split the listing of append objects: one or two."""
         width = 1 if self.objects <= FEW_OBJECTS else 2
         return [f"{prefix:0{width}x}" for prefix in range(16**width)]

@@ -1,4 +1,4 @@
-"""Samples of data objects, to look for when there are too many: the newest and the oldest of each partition first."""
+"""Samples of data objects, for when there are too many to look for all: newest and oldest of each partition first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ObjectSample(msgspec.Struct, frozen=True):
 
 
 def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
-    """At most `most` objects that slices name, each once, taken from all partitions of all topics in turn."""
+    """Return at most `most` objects that slices name, each once, taken in turn from all topics and their partitions."""
     topics = [_of_topic(state, topic) for topic in state.topics.values()]
     chosen: dict[int, ObjectSample] = {}
     while topics and len(chosen) < most:
@@ -44,7 +44,7 @@ def live_slices(state: ClusterState, number: ObjectNumber) -> int:
 
 
 def _of_topic(state: ClusterState, topic: Topic) -> Iterator[ObjectSample]:
-    """The newest slice of each partition, then the oldest of each, then the newest but one of each, and so on."""
+    """Yield samples: the newest slice of each partition, then the oldest of each, then the second newest, and so on."""
     partitions = []
     for partition in state.partitions_of(topic):
         key = TopicPartition(topic.topic_id, partition.partition)

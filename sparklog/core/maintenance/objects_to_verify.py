@@ -49,9 +49,9 @@ class ObjectsWanted(msgspec.Struct, frozen=True):
 
 
 class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
-    """An object with the slices that it holds, by partition and offset, and the stores that should have it.
+    """An object, its slices by partition and offset, and the wanted stores that should have it.
 
-    `all_stores`: all stores that should have the object, also those that `ObjectsWanted` does not name.
+    `all_stores`: all stores that should have it, wanted or not.
     """
 
     named: NamedObject
@@ -138,10 +138,9 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
 
 
 def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
-    """The slices of the object that the store should hold according to `state`, which is newer than `object_`.
+    """Return the slices of the object that the store should hold in `state`, which is newer than `object_`.
 
-    () if retention, a rewrite, an election, a move or a reported loss came in between: then the store may lack the
-    object.
+    Returns () if retention, a rewrite, an election, a move or a reported loss has changed that: the store may lack it.
     """
     holdings, named = _Holdings(state), object_.named
     return tuple(
@@ -175,7 +174,7 @@ def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
 
 
 class _Holdings:
-    """The stores that hold each slice, looked up for one partition after another."""
+    """Looks up the stores that hold a slice. Keeps what it has computed for up to _CACHED_PARTITIONS partitions."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -22,8 +22,9 @@ class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """The deletion in one partition: its log start moves from `before` to `after`, and `records` records are deleted.
 
     `records` is an upper limit if `after` cuts a compacted segment. `before` and `after` are equal if the log start is
-    already at the wanted offset or above. `objects` are those that no slice names any more after the deletion; they
-    have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
+    already at the wanted offset or above. `objects` is the number of objects that no slice names after the deletion.
+    `size_bytes` is the size of one copy of these objects. They may be deleted once the clock has passed
+    `delete_after_ms`.
     """
 
     topic: str
@@ -43,11 +44,11 @@ class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
 def plan_record_deletion(
     state: ClusterState, topic: str, offsets: Mapping[int, int | None], now_ms: int
 ) -> list[RecordDeletion]:
-    """Plan the deletion of the records below the given offset in each partition. None stands for the high watermark.
+    """Plan to delete the records below an offset in each partition; None as offset is the high watermark.
 
-    The result is in ascending order of partitions; an object counts for the partition that deletes its last slice. The
-    plan runs the commands on a fork of the state. Raises UnknownTopicOrPartition, OffsetOutOfRange and PolicyViolation,
-    as the first refused command would; InvalidInput if no partition is named.
+    Returns the deletions in ascending order of partitions; `state` stays as it is. An object counts for the partition
+    that deletes its last slice. Raises UnknownTopicOrPartition, OffsetOutOfRange or PolicyViolation if a deletion would
+    be refused; InvalidInput if no partition is named.
     """
     if not offsets:
         raise InvalidInput(f"nothing to delete in topic {topic}: name at least one partition")

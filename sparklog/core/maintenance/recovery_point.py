@@ -35,11 +35,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """The objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
+    """The objects of a replica that must be read, ascending. An object of several partitions is only in the first.
 
-    `lacking`: the objects that the replica does not hold according to the chain. Remains of them on the store may be
-    damaged, and could be taken for a copy. `numbers` and `lacking` are columns, because there may be millions of
-    objects.
+    `lacking`: the objects that the replica lacks according to the chain. If the store has damaged remains of one, they
+    could be taken for a copy. `numbers` and `lacking` are columns, because there may be millions of objects.
     """
 
     topic_partition: TopicPartition
@@ -81,10 +80,9 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """The replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
+    """Yield the replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
 
-    An object that one replica lacks and another replica on the store holds must be read, because the store should have
-    it.
+    An object that one replica on the store holds must be read, even if another replica there lacks it.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
@@ -101,9 +99,9 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
     """Return the recovery point that the store may have if the objects `whole` were read and are whole.
 
-    The result is the number of the first object not in `whole` that the chain names for any replica of the store, held
-    or not: objects that a replica lacks will still be copied. If there is none, it is the number of the next object of
-    the chain.
+    This is the number of the first object not in `whole` that the chain names in a partition with a replica on the
+    store. Objects that the replica lacks count, because they will still be copied. If there is no such object, the
+    result is the number of the chain's next object.
     """
     point = state.stores[store].recovery_point
     read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number
@@ -127,7 +125,7 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Lower the recovery points of the stores that get a replica with these changes: its objects will be copied there.
+    """Lower the recovery points of stores that get a replica by these changes: older objects will be copied there.
 
     Call this before the changes are applied.
     """

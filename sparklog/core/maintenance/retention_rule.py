@@ -27,11 +27,11 @@ class RetentionCut(msgspec.Struct, frozen=True):
 
 
 def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
-    """The cut that is due, or None.
+    """Return the cut that is due, or None.
 
-    The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above the high watermark.
-    A slice is dropped if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain
-    without it. A topic whose only policy is `compact` keeps everything.
+    Whole slices are dropped, sealed or not, oldest first, and none above the high watermark. A slice is dropped if its
+    largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without it. A topic whose
+    only policy is `compact` keeps everything.
     """
     config = state.topic_config(topic)
     if not config.delete:

@@ -21,8 +21,8 @@ MOST_SLICES = 10_000
 class SegmentToRoll(msgspec.Struct, frozen=True):
     """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
 
-    A single slice of more than `segment.bytes` becomes several segments, cut between batches and named by the same
-    swap. `size_bytes` counts stored batch bytes; `reason` is human-readable.
+    A single slice of more than `segment.bytes` becomes several segments, cut between batches and committed by one swap.
+    `size_bytes` counts stored batch bytes; `reason` is human-readable.
     """
 
     topic: str
@@ -39,15 +39,14 @@ class SegmentToRoll(msgspec.Struct, frozen=True):
 def plan_roll(
     state: ClusterState, topic: Topic, partition: Partition, now_ms: int, *, everything: bool = False
 ) -> list[SegmentToRoll]:
-    """The segments that are due, oldest first.
+    """Return the segments that are due, oldest first.
 
-    Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
-    MOST_SLICES; then they are due. The remaining slices are due when they reach `segment.bytes`, when the first of them
-    was appended `segment.ms` ago (in a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
-    follows that can't go into the same segment, or with `everything`. A segment ends at a sealed segment, at a gap, and
-    where the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap
-    replaces whole slices), and so does one that is not below the high watermark. `check_swap` checks whether the
-    replicas can take the segments now.
+    A segment is made of consecutive slices of append objects. It is full, and due, if the next slice would exceed
+    `segment.bytes` or MOST_SLICES. It ends early, and is due, at a sealed segment, at a gap, and where the leader epoch
+    or the timestamp source changes. The last slices are due when they reach `segment.bytes`, when the first of them was
+    appended `segment.ms` ago (or `max.compaction.lag.ms` ago if the topic is compacted: KIP-354), or with `everything`.
+    A slice that the log start cuts stays as it is (a swap replaces whole slices), and so does one that is not below the
+    high watermark. `check_swap` checks whether the replicas can take the segments now.
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
@@ -101,9 +100,9 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
 
 
 def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
-    """Runs [low, high) of rows of `slices` that can go into one segment, if its size allows.
+    """Return runs [low, high) of rows of `slices`. The slices of a run may go into one segment, up to its size.
 
-    All are slices of append objects, without a gap, of one leader epoch and one timestamp source.
+    A run has slices of append objects without a gap, of one leader epoch and one timestamp source.
     """
     columns = slices.columns
     if not len(slices):
@@ -123,9 +122,9 @@ def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[
 
 
 def size_edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
-    """The rows [begin, end) of each segment: as many slices as fit into `segment_bytes`, but 1 to MOST_SLICES.
+    """Return the rows [begin, end) of each segment: as many slices as fit into `segment_bytes`, but 1 to MOST_SLICES.
 
-    `lengths`: the bytes of each slice.
+    `lengths`: the bytes of each slice. A larger slice is a segment by itself.
     """
     edges = []
     begin = size = 0

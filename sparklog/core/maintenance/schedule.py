@@ -1,6 +1,6 @@
-"""Schedules recurring work: at intervals, one run of a task at a time, with longer pauses after runs that broke off.
+"""Schedules recurring tasks: one run of a task at a time, at intervals, with longer pauses after runs that broke off.
 
-    due(now) ─► the caller starts these, and says so: started(name, now) ─► ended(name, now, broke_off=…) ─► due again
+    due(now) ─► the caller starts these tasks: started(name, now) ─► ended(name, now, broke_off=…) ─► due again
 
 All times are milliseconds of one monotonic clock. The caller decides what runs, and where.
 """
@@ -52,18 +52,17 @@ class Planned:
 
 
 class Schedule:
-    """The tasks of one process in a fixed order. A due task waits until the due or running tasks before it have ended.
+    """The tasks of one process in a fixed order. A due task waits while a task before it is due or running.
 
     A task waits no longer than its own interval, and no longer than LONGEST_WAIT_MS, so a hanging task stops no other.
     """
 
     def __init__(self, tasks: Sequence[Task], now_ms: int, *, delay_ms: int, ages_ms: Mapping[str, int]) -> None:
-        """Schedule the tasks, none earlier than in `delay_ms`. `ages_ms`: the time since the last run of each task
-        began.
+        """Schedule the first run of each task, at least `delay_ms` from now.
 
-        A task that never ran (it has no age), or whose interval has passed, is due after `delay_ms`. An age comes from
-        the clocks of other computers: a negative one counts as 0, so a wrong clock delays a task by one interval at
-        most.
+        `ages_ms`: the time since the last run of a task began. A task that never ran (it has no age), or whose interval
+        has passed, is due after `delay_ms`. An age comes from the clocks of other computers: a negative one counts as
+        0, so a wrong clock delays a task by one interval at most.
         """
         self._planned: dict[str, Planned] = {}
         for task in tasks:
@@ -85,7 +84,7 @@ class Schedule:
         ]
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """The milliseconds until a task is to be started if no run ends before; None if all tasks are running."""
+        """Return the milliseconds until a task may start if no run ends earlier; None if all tasks are running."""
         left_ms = [
             (_patience_end_ms(planned) if planned.due_ms <= now_ms else planned.due_ms) - now_ms
             for planned in self

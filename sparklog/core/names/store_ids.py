@@ -15,7 +15,7 @@ _LEGAL: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def check_store_ids(ids: Iterable[str]) -> None:
-    """Raise InvalidInput unless all ids are legal and differ by more than case, which settings ignore."""
+    """Raise InvalidInput unless all ids are legal, and no two differ only in case: settings ignore case."""
     seen: dict[str, str] = {}
     for store_id in ids:
         if len(store_id) > MAX_LENGTH or _LEGAL.fullmatch(store_id) is None:

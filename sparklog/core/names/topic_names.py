@@ -37,8 +37,8 @@ def check_not_internal(name: str) -> None:
 def check_no_collision(name: str, existing: Iterable[str]) -> None:
     """Raise `InvalidTopic` if the name of an existing topic differs from `name` only in '.' versus '_'.
 
-    Metric names have '_' in place of '.', so the two would share their metrics; Kafka refuses the second one too.
-    A topic of exactly this name is not a collision: the caller has already raised `TopicAlreadyExists` for it.
+    Metric names have '_' in place of '.', so both topics would share their metrics. Kafka refuses the second one, too.
+    An existing topic of exactly this name is no collision.
     """
     if "." not in name and "_" not in name:
         return

@@ -30,13 +30,13 @@ class Home(msgspec.Struct, frozen=True):
 def assign(
     homes: Collection[Home], partitions: int, replication_factor: int, first: int, existing: Assignment = ()
 ) -> Assignment:
-    """The stores of the replicas of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
+    """Assign stores to the replicas of `partitions` new partitions.
 
-    Replicas of a partition are in different zones as far as there are enough zones. Leaders take turns over the stores,
-    beginning with store number `first` in the order of `_ring`. Each time that a store leads again, its followers are
-    on other stores than the time before, so that if the store fails, the next leaders of its partitions are spread over
-    all other stores. New partitions continue after the `existing` ones of the topic: the result is the same as if all
-    had been created at once.
+    `replication_factor` is at most the number of `homes`. Replicas of a partition are in different zones as far as
+    there are enough zones. The stores take turns in leading, beginning with store number `first` in the order of
+    `_ring`. Each time that a store leads again, its followers are on other stores than the time before. So if that
+    store fails, the next leaders of its partitions are spread over all other stores. New partitions continue after the
+    `existing` ones of the topic, as if all had been created at once.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -60,10 +60,10 @@ def assign(
 def moved_off(
     leaving: StoreId, assignment: Iterable[tuple[StoreId, ...]], homes: Collection[Home], load: Mapping[StoreId, int]
 ) -> Assignment:
-    """The new assignment of those partitions that have a replica on the store `leaving`: another store takes its place.
+    """Return the new replicas of each partition in `assignment`, with another store in place of `leaving`.
 
-    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no other store is free
-    for a partition.
+    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if every other store
+    already has a replica of a partition.
     """
     ring = [home for home in _ring(homes) if home.store != leaving]
     by_store = {home.store: home for home in homes}
@@ -85,9 +85,9 @@ def moved_off(
 
 
 def _ring(homes: Iterable[Home]) -> list[Home]:
-    """The stores in turns: one of each zone, then a second one of each zone that has two, and so on.
+    """Return the stores in rounds: one of each zone, then a second one of each zone that has two, and so on.
 
-    So neighbours are in different zones, until only one zone has stores left.
+    Neighbours are in different zones, until only one zone has stores left.
     """
     zones: dict[str, list[Home]] = {}
     for home in sorted(homes, key=lambda home: (home.zone, home.store)):
@@ -98,9 +98,9 @@ def _ring(homes: Iterable[Home]) -> list[Home]:
 def _next(
     ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
 ) -> Home:
-    """The store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
+    """Return the store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
 
-    Silent stores come last. `ranks` decides between equal stores.
+    Silent stores come last. Of equal stores, the one with the lowest rank is chosen.
     """
     in_zone = Counter(home.zone for home in replicas)
     free = (home for home in ring if home not in replicas)

@@ -1,6 +1,6 @@
 """Counts of partitions by condition, and the lag of the replicas of each store, for metrics and pages.
 
-One pass over all partitions, without a look at their slices.
+One pass over all partitions; no slice is read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Objects that a store should hold according to the chain: samples of them, or all of a partition in order.
 
-The agent of a store checks that these objects are there. This file knows only the state, not the store itself.
+The agent of a store checks that these objects are there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Sl
 
 
 class HeldObject(msgspec.Struct, frozen=True, array_like=True):
-    """An object that a replica should hold, with the start of one of its slices below the replica's LEO."""
+    """An object that a replica should hold. `start`: where one of its slices below the replica's LEO begins."""
 
     topic_partition: TopicPartition
     start: Offset
@@ -34,7 +34,7 @@ def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]
 
 
 def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
-    """The object of the last slice that the store should hold of a partition; None if it should hold none."""
+    """Return the object of the last slice of a partition that the store should hold; None if it should hold none."""
     partition = state.partitions[key]
     log_end, width = partition.replication.log_end(store), 1
     while width < 2 * (log_end - partition.log_start):
@@ -50,7 +50,10 @@ def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Hel
 def some_held(
     state: ClusterState, store: StoreId, among: Collection[TopicPartition], count: int, below: Callable[[int], int]
 ) -> list[HeldObject]:
-    """At most `count` random objects of these partitions that the store should hold. `below(n)` draws from [0, n)."""
+    """Return at most `count` random objects of the partitions `among` that the store should hold, each once.
+
+    The store should hold some records of each of these partitions. `below(n)` draws a number from [0, n).
+    """
     keys = sorted(among)
     drawn: dict[ObjectNumber, HeldObject] = {}
     for _ in range(count if keys else 0):
@@ -72,7 +75,7 @@ def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterat
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
     """True if the store should still hold the object `held`, which is from an older state, at the same offset.
 
-    False if retention, a rewrite, an election or a move came in between: then the store may lack the object.
+    False if retention, a rewrite, an election or a move has changed that: then the store may lack the object.
     """
     partition = state.partitions.get(held.topic_partition)
     if partition is None or store not in partition.replication.replicas:

@@ -1,4 +1,4 @@
-"""The stores that hold slices: `replication/slice_holders.py` for many slices at once."""
+"""The stores that hold slices, by the rule in `replication/slice_holders.py`, for many slices at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sparklog.core.types import (
 
 
 class Holding:
-    """The stores that hold slices of one partition. Fast for many slices, because nearly all are on every replica."""
+    """Looks up the stores that hold slices of one partition. It is fast for slices that every replica has."""
 
     def __init__(self, state: ClusterState, partition: Partition) -> None:
         self._replicas = partition.replication
@@ -34,9 +34,9 @@ class Holding:
         self._everywhere = self._of(self._level_up_to, ())
 
     def of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
-        """The stores that hold a slice that ends at `slice_end`, in the order in which a reader tries them.
+        """Return the stores that hold a slice that ends at `slice_end`, in the order in which a reader tries them.
 
-        `named`: the holders of its object.
+        `named`: the holders of the slice's object.
         """
         return self._everywhere if slice_end <= self._level_up_to else self._of(slice_end, named)
 
@@ -90,7 +90,7 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
 def held_slices(
     state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
 ) -> dict[ObjectNumber, list[Slice]]:
-    """The slices in each object that the store holds according to the chain. Objects without any are left out."""
+    """Return, by object, its slices that the store holds according to the chain. Objects without any are left out."""
     held = {
         number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
         for number, slices in slices_by_object(state, numbers).items()

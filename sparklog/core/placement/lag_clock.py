@@ -1,10 +1,9 @@
-"""Followers that lag: for `replica.lag.time.max.ms` they have been behind the leader (rule I2).
+"""Followers that lag: they have been behind the leader for one period, `replica.lag.time.max.ms` (rule I2).
 
-A follower need not have everything that the leader has: while writers continue, it may always be a little behind. A
-follower was caught up at a given time if it now has everything that the leader had then. So a follower lags if it lacks
-something that the leader had one period ago, and was in sync for that period. Kafka computes the same from the fetches
-that its leader serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so the leader's LEOs of the
-last period are remembered.
+While writers continue, a follower may always be a little behind. So it lags only if it lacks something that the leader
+already had one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader
+serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so this clock remembers the leader's LEOs
+of the last period.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LOG_ENDS: Final = 16  # LEOs of the leader kept per period and partition (at mos
 
 @dataclass(slots=True)
 class _Behind:
-    """A partition with a follower in the ISR that lacks something. Times are milliseconds of the caller's clock."""
+    """A partition in whose ISR a follower is behind. Times are milliseconds of the caller's clock."""
 
     leader_epoch: LeaderEpoch
     leader_ends: list[tuple[int, Offset]] = field(default_factory=list)  # since when the leader's LEO is known; ascends
@@ -34,8 +33,8 @@ class _Behind:
 class LagClock:
     """Watches the followers of the partitions that `store` leads; of all partitions if `store` is None.
 
-    A process that takes over begins with a new LagClock. Call `observe` with each newer state, then `check`. Unchanged
-    partitions whose followers have everything take no time and no memory.
+    Call `observe` with each newer state, then `check`. A process that takes over begins with a new LagClock. Partitions
+    whose followers have everything take no time and no memory while they are unchanged.
     """
 
     def __init__(self, store: StoreId | None) -> None:
@@ -47,10 +46,10 @@ class LagClock:
         self._check_ms = 0
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it is no older than the request.
+        """Take a state that was requested at `asked_ms` and arrived at `now_ms`. It is at least as new as the request.
 
         A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So if this process was
-        paused between the two, no follower counts as lagging by mistake.
+        paused in between, no follower counts as lagging by mistake.
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms
@@ -63,9 +62,9 @@ class LagClock:
         self._partitions = state.partitions
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
-        """The followers that lag in the newest state, by partition. () within half a period after the last check.
+        """Return the followers that lag in the newest state, by partition.
 
-        A period is `replica.lag.time.max.ms`.
+        Checks at most every half `replica.lag.time.max.ms`, and returns () in between.
         """
         if now_ms < self._check_ms:
             return ()
@@ -100,9 +99,7 @@ class LagClock:
             )
 
     def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
-        """The followers that were in sync a period before the newest state, and lack something that the leader had
-        then.
-        """
+        """Return the followers in sync one period before the newest state that lack something the leader had then."""
         then_ms = self._asked_ms - self._period_ms
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:

@@ -1,9 +1,8 @@
-"""Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
+"""Finds the objects that a store has lost: first by samples, then the first missing object of each damaged log.
 
-Searches are machines (`core/machine.py`). The agent of a store drives them, and so does the registration of a store
-that is back.
+Searches are machines (`core/machine.py`) with two requests:
 
-    LookFor  look for objects on the store -> for each, True or False, or the SparklogError of its look
+    LookFor  look for objects on the store -> for each, True or False, or a SparklogError if the store did not say
     Newest   catch up with the chain -> the state
 """
 
@@ -33,7 +32,8 @@ T = TypeVar("T")
 class LookFor:
     """Look for these objects on the store.
 
-    The reply is a list: for each object True if it is there in full length, False if not, or a SparklogError.
+    The reply is a list: for each object True if it is there in full length, False if not, or a SparklogError if the
+    store did not say.
     """
 
     objects: list[HeldObject]
@@ -54,11 +54,10 @@ def missing_of_sample(
     all_: Collection[TopicPartition],
     below: Callable[[int], int],
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """Objects of a sample that are missing or truncated, at most one per partition. Raises the store's error if looks
-    stay unanswered.
+    """Look for a sample of objects, and return missing or truncated ones, at most one per partition.
 
-    The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS in total, drawn from the
-    partitions `all_`.
+    The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS random objects of the
+    partitions `all_`. `below(n)` draws a number from [0, n). Raises the store's error if it keeps failing.
     """
     newest = [held for key in newest_of if (held := newest_held(state, store, key)) is not None]
     missing: dict[TopicPartition, HeldObject] = {}
@@ -73,10 +72,11 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """The newest state, and the end of what the store holds of each damaged partition in that state.
+    """Return the newest state, and where the store's log of each damaged partition ends in that state.
 
-    With `whole_too`, partitions that lack nothing are included, else left out. If a partition changes during the
-    search, it is searched again. Raises the store's error if looks stay unanswered.
+    The log ends at the first object that is missing or truncated. Partitions that lack nothing are left out, unless
+    `whole_too`. A partition that changes during the search is searched again. Raises the store's error if it keeps
+    failing.
     """
     ends: dict[TopicPartition, HeldEnd] = {}
     rest = list(damaged)
@@ -95,9 +95,9 @@ def held_ends(
 def _first_missing(
     state: ClusterState, store: StoreId, partitions: Collection[TopicPartition]
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """The first object of each partition that is missing or truncated; partitions that lack nothing are left out.
+    """Return the first missing or truncated object of each partition; partitions that lack nothing are left out.
 
-    An empty store costs one look for each partition; a store that lacks little costs a look for each object.
+    An empty store costs one request for each partition; a store that lacks little costs one for each object.
     """
     missing: dict[TopicPartition, HeldObject] = {}
     rest = {key: all_held(state, store, key) for key in sorted(partitions)}
@@ -115,7 +115,7 @@ def _first_missing(
 def _next_of(
     rest: dict[TopicPartition, Iterator[HeldObject]], in_a_row: int
 ) -> tuple[list[HeldObject], set[TopicPartition]]:
-    """Take the next `in_a_row` objects of each partition in `rest`, until there are LOOKS_AT_ONCE.
+    """Take the next `in_a_row` objects of each partition in `rest`, until there are LOOKS_AT_ONCE objects or more.
 
     Returns the objects, and the partitions that have no more.
     """
@@ -132,9 +132,9 @@ def _next_of(
 
 
 def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, bool]]]:
-    """Look for each object, and repeat looks that failed. Returns each object with True if it is there.
+    """Look for each object, and repeat what failed. Returns each object, with True if it is there in full length.
 
-    Raises the store's error if no object of the first round is answered, or VAIN_LOOKS rounds in a row bring no answer.
+    Raises the store's error if it fails for all objects of the first round, or of VAIN_LOOKS rounds in a row.
     """
     looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
@@ -160,7 +160,8 @@ def _is_unchanged(
 ) -> bool:
     """True if the result of a search in the state `before` is still valid in `now`, a newer state.
 
-    The store must still have its replica, the partition its version, and the log the slice of the first missing object.
+    The store must still have its replica, and the partition its version. If an object was `missing`, its slice must
+    still be in the log.
     """
     if not _has_replica(now, store, key) or (missing is not None and not is_still_held(now, store, missing)):
         return False  # retention, a move or a rewrite came before the look
@@ -174,8 +175,9 @@ def _has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bo
 
 
 def _held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-    """The end of what the store holds of a partition: the start of the first `missing` object; the LEO if None is
-    missing.
+    """Return where the store's log of a partition ends.
+
+    This is the start of the first `missing` object, or the LEO if nothing is missing.
     """
     log_end = state.partitions[key].replication.log_end(store)
     return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)

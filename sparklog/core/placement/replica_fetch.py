@@ -1,7 +1,7 @@
 """Plans fetches for the replicas on a store: what they lack, its sources, and the reports to make (N-07).
 
-A replica is filled from its log end on, in the order of offsets. However much is missing, a plan is bounded by objects
-and bytes per source, because slices are looked up one window at a time.
+A replica is filled from its log end on, in the order of offsets. A plan is limited in objects and bytes per source, and
+looks up slices one window at a time. So it costs the same however much is missing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """Limits of a fetch plan: the objects and the bytes from each source.
+    """Limits of a fetch plan: the number of objects and their bytes from each source.
 
-    The plan also ends after `in_vain` partitions whose sources are busy or already have a full batch.
+    The plan ends early after `in_vain` partitions whose sources are busy or already have a full batch.
     """
 
     objects: int = 128
@@ -31,9 +31,9 @@ class FetchLimits(msgspec.Struct, frozen=True):
 
 
 class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
-    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order of asking.
+    """An object that a replica of `topic_partition` needs, and the stores to get it from, `sources`, in this order.
 
-    Without `sources`, only the replica's own store holds the object according to the chain: look for it there.
+    Without `sources`, only the replica's own store can have the object: look for it there.
     """
 
     number: ObjectNumber
@@ -60,10 +60,10 @@ class FetchBatch(msgspec.Struct, frozen=True):
 class UnderWay:
     """Fetches in progress, which a new plan leaves out.
 
-    `checked`: objects that are on the store but not reported yet. `copying`: objects that are being copied there.
-    `partitions`: those of unfinished batches, or waiting after an error. `busy`: sources with an unfinished batch.
-    `failing`: sources that wait after an error. A plan starts after the partition `after`, so that every partition gets
-    its turn.
+    `checked`: objects that are on the store but not reported yet. `copying`: objects that are being copied to the
+    store. `partitions`: partitions of unfinished batches, or that wait after an error. `busy`: sources with an
+    unfinished batch. `failing`: sources that wait after an error. A plan starts after the partition `after`, so that
+    every partition gets its turn.
     """
 
     checked: Collection[ObjectNumber] = ()
@@ -76,7 +76,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedReplicas:
-    """The unfinished replicas on a store, ascending: `behind` lack slices, `joinable` may join the ISR now."""
+    """Partitions whose replicas on a store lack slices (`behind`) or may join the ISR (`joinable`), ascending."""
 
     behind: Sequence[TopicPartition]
     joinable: Sequence[TopicPartition]
@@ -114,11 +114,11 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """Plan a batch for each source that has none. Also returns the `after` of the next plan.
+    """Plan a batch for each source that is not busy. Returns the batches, and `after` for the next plan.
 
     `behind`: the partitions whose replica on the store lacks slices, ascending. `under_way`: the fetches in progress. A
-    partition is fetched from one source at a time: the first that holds its first missing slice. An object that several
-    partitions need is fetched once.
+    partition is fetched from one source at a time: the first store that holds its first missing slice. An object that
+    several partitions need is fetched once.
     """
     limits = limits or FetchLimits()
     copying = set(under_way.copying)
@@ -150,10 +150,11 @@ def plan_fetch(
 def replica_reports(
     state: ClusterState, store: StoreId, at: UnfinishedReplicas, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
-    """The reports that the store's agent may make on this state. `checked`: objects known to be on the store.
+    """Return the reports that the store's agent may make on this state.
 
-    A log end rises past consecutive slices as long as their objects are on the store. A replica that may join the ISR
-    is reported even if its log end does not rise.
+    `at`: the unfinished replicas. `checked`: objects known to be on the store. A log end rises past consecutive slices
+    as long as their objects are `checked`. A replica that may join the ISR is reported even if its log end does not
+    rise.
     """
     joinable = set(at.joinable)
     reports = []
@@ -215,7 +216,7 @@ class _SourceRun:
             next_ = self._following(copying)
 
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
-        """The next object that is neither checked nor being copied; None if there is none, or no source for it now."""
+        """Return the next object that is neither checked nor being copied; None if none is left or it has no source."""
         for slice_ in self._slices:
             number = slice_.object_number
             if number in self._under_way.checked or number in copying:

@@ -72,7 +72,10 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
 
 
 def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
-    """A warning if min.insync.replicas exceeds the topic's replicas, else None. As in Kafka, it then means all."""
+    """Return a warning if min.insync.replicas exceeds the topic's replicas, else None.
+
+    All replicas must then be in sync for a write with acks=all.
+    """
     if config.min_insync_replicas <= replication_factor:
         return None
     return (
@@ -110,7 +113,7 @@ def _of_stores(state: ClusterState) -> list[str]:
 
 
 def _without_agents(state: ClusterState) -> list[str]:
-    """A remark if there were agents and none is up, so that replicas that lack records get no copies; else []."""
+    """Return a remark if there were agents and none is up, else []. Replicas that lack records then stay behind."""
     stores = [store for store in state.stores.values() if not store.fenced]
     if not any(store.had_agent for store in stores) or any(store.agent_up for store in stores):
         return []

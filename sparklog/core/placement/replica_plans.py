@@ -36,9 +36,9 @@ class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partitions_named(state: ClusterState, topic: str | None, partition: int | None = None) -> list[Partition]:
-    """The partition of this number, all of the topic, or all of the cluster, by topic name and number.
+    """Return this partition of the topic, or all of them if `partition` is None, by topic name and number.
 
-    Raises UnknownTopicOrPartition.
+    If `topic` is None, returns the partitions of all topics. Raises UnknownTopicOrPartition.
     """
     names = sorted(state.topic_ids) if topic is None else [topic]
     topics = [topic_of(state, name) for name in names]
@@ -48,7 +48,7 @@ def partitions_named(state: ClusterState, topic: str | None, partition: int | No
 
 
 def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Move, ...]:
-    """The moves after which each partition has its replicas on these stores, the preferred leader first."""
+    """Return the moves that put each partition's replicas on the stores `to`, the preferred leader first."""
     return tuple(_move(partition, tuple(to)) for partition in partitions if partition.replication.target != tuple(to))
 
 
@@ -73,10 +73,9 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """The elections that make each preferred leader lead, or any replica where the leader can't be reached.
+    """Return the elections that make the preferred leader, the first replica, lead where another replica leads.
 
-    The preferred leader is the first replica. While the present leader can be reached, it needs all of that leader's
-    records.
+    Where the leader can't be reached, the election is open to every replica.
     """
     elections = []
     for partition in partitions:
@@ -94,7 +93,7 @@ def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Elect
 
 
 def outcomes(state: ClusterState, records: Iterable[Record]) -> list[PartitionOutcome]:
-    """The partitions that these records change, by topic name and number."""
+    """Return each partition that these records change, before and after the change, by topic name and number."""
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
     results = []
     for change in changes:

@@ -15,8 +15,8 @@ from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a partition. `lag_records` and `lag_bytes` are what it lacks from `log_end` to the end of the log.
 
-    `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it may lead if no
-    replica before it can be reached. `reachable`: its store is neither fenced nor reported as down.
+    `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it can be elected
+    without a loss. `reachable`: its store is neither fenced nor reported as down.
     """
 
     store: StoreId

@@ -26,9 +26,9 @@ def flush_limits(config: TopicConfig) -> FlushLimits | None:
 class ProducerBuffer:
     """Counts the bytes of records. Times are from a monotonic clock. Not thread-safe.
 
-    `waiting_bytes` and `waiting_records` count the records that wait, the first of them since `since_ms`. `room_bytes`
-    are free: neither waiting, nor under way. When a limit of one topic is reached, all waiting records are due, because
-    they go into one commit.
+    `waiting_bytes` and `waiting_records` count the records that wait; the first of them has waited since `since_ms`.
+    `room_bytes`: the free bytes of the buffer. When a limit of one topic is reached, all waiting records are due,
+    because they go into one commit.
     """
 
     __slots__ = ("_limit_ms", "_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
@@ -41,10 +41,9 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. Returns True if a sender should check `due_ms`: at the first record and at
-        `batch_size`.
+        """Count a record that waits. The caller sets `since_ms` with the first one.
 
-        The caller sets `since_ms` with the first record.
+        Returns True if a sender should check `due_ms`: this is the first record, or `batch_size` is reached with it.
         """
         before = self.waiting_bytes
         self.waiting_bytes = now = before + size_bytes
@@ -53,9 +52,10 @@ class ProducerBuffer:
         return self.waiting_records == 1 or before < self._settings.batch_size <= now
 
     def limit(self, limits: FlushLimits, records: int, since_ms: int) -> bool:
-        """Note that this many records of a topic with these limits wait, the first since `since_ms`.
+        """Note that `records` records of one topic wait, the first of them since `since_ms`.
 
-        Returns True if a sender should check `due_ms`, because the waiting records are due earlier than before.
+        `limits`: the limits of the topic. Returns True if the waiting records are due earlier than before, so that a
+        sender should check `due_ms`.
         """
         times = [] if limits.ms is None else [since_ms + limits.ms]
         if limits.messages is not None and records >= limits.messages:
@@ -66,8 +66,9 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them or for
-        room.
+        """Return the time at which to take the waiting records; None if none waits.
+
+        `urged`: a caller waits until they are sent, or until there is room.
         """
         if not self.waiting_records:
             return None

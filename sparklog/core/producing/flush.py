@@ -34,17 +34,18 @@ class Stage(Enum):
 
 @dataclass(eq=False, slots=True)
 class Flush:
-    """Records that waited together, or those of some of their partitions; or several such flushes of one partition.
+    """Records that are sent together: all that waited at one time, or those of some of their partitions.
 
-    `order` rises with every take. The parts of one take have the same order, and no partition in common. `parts`: the
-    number of records of each partition, None until they are known. `upload`: the uploaded objects, in the sender's
-    form. `numbers`: the first sequences of the commit that is under way, in doubt, or not on all replicas yet.
+    A flush may instead commit several flushes of one partition, `joined`, in their order. Then it has no `rows`.
 
-    `joined`: the flushes that this one commits together, in their order; then it has no `rows` of its own.
+    `order` rises each time that waiting records are taken. Flushes made of records taken together have the same order,
+    and no partition in common. `parts`: the number of records of each partition, None until they are known. `upload`:
+    the uploaded objects, in the sender's form. `numbers`: the first sequence in each partition of the commit that is
+    under way, in doubt, or not on all replicas yet.
 
     `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
-    its partitions are settled. `alone`: they had been settled when its last commit began. `error`: the error of the
-    last attempt.
+    its partitions are settled. `alone`: the earlier ones were settled when its last commit began. `error`: the error of
+    the last attempt.
     """
 
     order: int
@@ -104,7 +105,7 @@ class Flush:
         )
 
     def of(self, pieces: Sequence[Flush]) -> Flush:
-        """Return a flush that replaces this one and joins `pieces`, flushes of its only partition, in stage ROUTED."""
+        """Return this flush, which has one partition, with the records of `pieces` instead, in stage ROUTED."""
         (key,) = self.parts or {}
         parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
         rows, joined = (pieces[0].rows, ()) if len(pieces) == 1 else (None, tuple(pieces))
@@ -130,7 +131,7 @@ class FlushUpload:
 
 @dataclass(frozen=True, slots=True)
 class FlushCommit:
-    """Commit what this flush has uploaded. `numbers`: the first sequence in each partition."""
+    """Commit what this flush has uploaded. `first_sequences`: the first sequence in each partition."""
 
     flush: Flush
     producer_id: int

@@ -5,24 +5,24 @@
                         +-------- refused: sent again, in halves, or failed
 
 A flush is the records that waited together: one upload and one commit over all of its partitions. Uploads run in
-parallel. A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the
-chain gets them in order. If one of these commits is refused, the chain refuses those after it by their sequences
-(OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered again. A commit in doubt keeps its numbers and its command: if it
-has landed, the chain finds the repeat.
+parallel. A commit begins once the commits of the earlier flushes of its partitions are under way, so the chain gets
+them in order. If one of these is refused, the chain refuses the later ones because of their sequences
+(OUT_OF_ORDER_SEQUENCE_NUMBER), and they get new sequences. A commit in doubt keeps its sequences and its command: if it
+has landed, the chain recognises the repeat.
 
-A partition that can't be written to for now does not hold up the others: its records are parked. In each partition only
-the first parked flush is tried, and those after it are joined, so that few commits follow once it is written.
+If a partition can't be written to for now, its records are parked, and the others continue. In each partition only the
+first parked flush is tried. Those after it are joined, so that few commits follow once it is written.
 
-If the partition of a commit in doubt can't be written to for now, the commit may still land later, and would hold up
-the records after it until then. So the producer asks for its next epoch, on condition that this commit has not landed:
-the new epoch shuts the commit out, and the flush is open again. If it has landed, the epoch is refused, and the chain
-finds the repeat.
+A commit in doubt whose partition can't be written to for now may still land later. Until then the records after it
+would have to wait. So the producer requests its next epoch, on condition that this commit has not landed. The new epoch
+fences the commit, and the flush can be sent again. If the commit has landed, the epoch is refused, and the commit is
+repeated to learn its result.
 
 This machine is polled, not a generator like others: any idle sender thread asks for the `next` work, several flushes
 are under way at once, and their replies come in any order.
 
 If a flush fails for good and may have landed, the next sequence is unknown. Then the producer begins its next epoch,
-which also shuts out what may still be under way.
+which also fences any commit that may still be under way.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Flushes:
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """The time at which `next` or `failures` may return something new without a reply; None if they won't."""
+        """Return the next time at which `next` or `failures` may have news without a reply; None if there is none."""
         times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
@@ -129,8 +129,7 @@ class Flushes:
     def routed(self, flush: Flush, parts: Mapping[TopicPartition, int]) -> None:
         """Note the number of records of each partition in the flush. If `parts` is empty, there is nothing to send.
 
-        Without acks=all each partition becomes a flush of its own, because a commit without acks=all has only one
-        partition.
+        Without acks=all a commit has only one partition, so each partition becomes a flush of its own.
         """
         flush.parts, flush.stage = dict(parts), Stage.ROUTED
         if not parts:
@@ -172,7 +171,7 @@ class Flushes:
         self._set_aside(flush)
 
     def written(self, flush: Flush) -> None:
-        """Note that a commit of the flush succeeded, this one or an earlier one: the flush is settled."""
+        """Note that the flush was written, by its last commit or an earlier one. The flush is settled."""
         self._count_written(flush)
         self._all.remove(flush)
         for other in self._all:
@@ -208,7 +207,7 @@ class Flushes:
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
-        """Begin the producer's new epoch or id: sequences begin at 0. So no commit in doubt has landed or will."""
+        """Begin the new epoch or id, with sequences from 0. Commits in doubt have not landed, and never will."""
         self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
         for flush in self._in_doubt():
@@ -241,9 +240,9 @@ class Flushes:
     # ---- order --------------------------------------------------------------------------------------
 
     def _in_turn(self) -> list[Flush]:
-        """The flushes in the order in which senders take them.
+        """Return the flushes in the order in which senders take them.
 
-        Parked flushes come last, and not at all while half of the senders work on parked ones.
+        Parked flushes come last. They are left out while half of the senders already work on parked ones.
         """
         parked = [flush for flush in self._all if flush.parked]
         if not parked:
@@ -257,9 +256,9 @@ class Flushes:
         return (other for other in self._all if other.order < flush.order and other.shares(flush))
 
     def _may_commit(self, flush: Flush) -> bool:
-        """True if the commit of this flush may be sent now: the chain will get it after those of the earlier flushes.
+        """True if the flush may be committed now, so that the chain gets it after earlier ones of its partitions.
 
-        Nothing new is sent after a commit in doubt: the chain remembers only the last five batches of a partition.
+        No new commit follows one in doubt, because the chain remembers only the last five batches of a partition.
         """
         if flush.patient and any(self._earlier(flush)):
             return False
@@ -273,7 +272,7 @@ class Flushes:
         )
 
     def _numbers(self, flush: Flush) -> dict[TopicPartition, int]:
-        """The flush's first sequence in each partition: after the records written, and those of earlier flushes."""
+        """Return the flush's first sequence in each partition, after the written records and the earlier flushes."""
         before = list(self._earlier(flush))
         return {
             key: sequence_after(
@@ -285,8 +284,8 @@ class Flushes:
     def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
         """Handle the refusal of a commit because its sequences don't continue the last ones in the chain.
 
-        An earlier commit has not landed: try again after it. If there was none, the flush fails and a new epoch is
-        needed.
+        If earlier flushes were not settled when it began, one of them has not landed: commit this flush again after
+        them. Otherwise it fails, and the producer needs a new epoch.
         """
         if not flush.alone:
             flush.patient = True
@@ -330,7 +329,7 @@ class Flushes:
     def _make_way(self) -> None:
         """Park the records that follow parked ones, so that the other partitions continue.
 
-        Also asks for the next epoch if a commit in doubt can't be settled for now.
+        If a commit in doubt can't be settled for now, note that the next epoch is needed.
         """
         for flush in self._idle():
             if flush.may_land and self._may_stay_so(flush):
@@ -340,18 +339,19 @@ class Flushes:
     def _may_stay_so(self, flush: Flush) -> bool:
         """True if a commit in doubt can't be settled for now.
 
-        Either its stores refused it, or earlier records of its partitions are parked, and the chain would find a gap.
+        Either its stores refused it, or earlier records of its partitions are parked, and the chain would refuse the
+        gap in the sequences.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
         )
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park those records of the flush that follow parked ones of their partition, and join them to these if
-        possible.
+        """Park the records of the flush that follow parked ones of their partition. Join them to these if possible.
 
         A flush on which a sender works is not joined. Once its commit has begun, a joined flush has the deadline of its
-        newest records. So the oldest records get at most a quarter of `delivery_timeout_ms` more.
+        newest records. So that the oldest ones wait little longer, the records joined are at most a quarter of
+        `delivery_timeout_ms` apart.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -388,9 +388,9 @@ class Flushes:
         self._failed.append(FailedFlush(flush, type(error)(error.message, landed=landed)))
 
     def _may_renew(self, now_ms: int) -> bool:
-        """True if the needed renewal can be requested now: no commit is under way, which the next epoch would fence.
+        """True if the needed renewal can be requested now: no commit is under way, which the renewal would fence.
 
-        Commits in doubt may remain if the next epoch is requested, which settles them. A new id does not.
+        Commits in doubt may remain if the next epoch is requested, which settles them. A new id would not settle them.
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
@@ -429,7 +429,7 @@ class Flushes:
         return max(1, self._deadline_ms(flush) - now_ms)
 
     def _time_out(self, flush: Flush, now_ms: int) -> None:
-        """Fail the flush because its delivery timeout has passed; if it is joined and open, only its late pieces."""
+        """Fail the flush because its delivery timeout has passed. If it is joined and open, only late pieces fail."""
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]
         if not (flush.is_open and left):

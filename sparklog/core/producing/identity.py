@@ -24,7 +24,7 @@ class Renewal(Enum):
 class Identity:
     """The identity of a producer: its id and epoch.
 
-    `needed`: the renewal to request. `asked`: a renewal that was requested, and may have been granted without a reply.
+    `needed`: the renewal to request. `asked`: a requested renewal that may have been granted, although no reply came.
     """
 
     producer_id: int

@@ -81,7 +81,10 @@ def _hash_of_one_length(data: npt.NDArray[np.uint8], rows: int, length: int) -> 
 def _hash_of_mixed_lengths(
     offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.uint32]:
-    """Hashes of keys of any lengths, sorted longest first: so the keys that still have a word left come first."""
+    """Return the hashes of keys of any lengths, in the order of the keys.
+
+    Works on the keys longest first, so that those with a word left always come first.
+    """
     longest = int(lengths.max())
     short = longest - lengths
     order = np.argsort(short.astype(np.uint16) if longest < 1 << 16 else short, kind="stable")

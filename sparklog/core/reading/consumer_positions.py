@@ -1,14 +1,14 @@
 """Positions of a consumer in each of its partitions: rebalances, resets, seeks, pauses and turns, without I/O.
 
-    change = positions.change(share, generation)     the difference that a new share would make
+    change = positions.change(share, generation)     how a new share differs from the present one
     positions.take(change)
     positions.begin(state, committed)                choose the start in new partitions
     for unread in positions.unread(state):           what can be read now, least recently read partitions first
-        positions.has_read(unread.key, offset, …)    its caller has been given everything below
+        positions.has_read(unread.key, offset, …)    the caller has everything below this offset
     positions.to_commit()
 
-A position says what the caller was given, not what was fetched, so a commit of it never names a record that the caller
-has not seen.
+A position says what the caller was given, not what was fetched. So a commit never covers a record that the caller has
+not seen.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Unread(msgspec.Struct, frozen=True):
 class _HeldPartition:
     """A partition that the consumer holds. `offset` is None until `begin` has decided where to start.
 
-    Records from `base` to `offset` were given to the caller since the last commit, seek or start, and are not
-    committed.
+    `base` is where the last commit, seek or start left the position. The records from there to `offset` were given to
+    the caller, and are not committed.
     """
 
     topic: str
@@ -76,8 +76,8 @@ class _HeldPartition:
 class ConsumerPositions:
     """The partitions of one consumer. `warnings` collects texts to log; the caller empties the list.
 
-    `known` is the number of partitions of each topic when the consumer subscribed: partitions added later were empty
-    then, so LATEST begins at their start.
+    `known`: the number of partitions of each topic when the consumer subscribed. In partitions added later, LATEST
+    begins at the log start, because they were empty when it subscribed.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ConsumerPositions:
     # ---- its share ------------------------------------------------------------------------------
 
     def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> ShareChange | None:
-        """The difference between the present share and this one; None if share and generation are the same.
+        """Return how `share` differs from the present share; None if share and generation are the same.
 
         A partition that stays keeps its position if `generation` is the present one or the next: no other member can
         have read it. Otherwise it is revoked and assigned again, so it begins at the committed offset. Without a group
@@ -132,12 +132,11 @@ class ConsumerPositions:
     def begin(
         self, state: ClusterState, committed: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, Position]:
-        """Choose where to begin in the partitions that have no position yet: at the committed offset, else by the reset
-        policy.
+        """Choose a start where there is no position yet: the committed offset, else by the reset policy.
 
         Returns the positions chosen by LATEST, which depend on when the consumer started. A group should commit them at
-        once: a member that took over before the first commit would begin at a later end, and the records in between
-        would never be read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
+        once. Otherwise a member that takes over before the first commit begins at a later end, and the records in
+        between are never read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
         """
         at_end: dict[TopicPartition, Position] = {}
         for key, held in self._held.items():
@@ -174,14 +173,15 @@ class ConsumerPositions:
         return None if held.offset is None else self._position(key, held.offset, held.leader_epoch)
 
     def has_read(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """Note that the consumer's caller has everything below `offset`, as the log was under this leader epoch."""
+        """Note that the caller has every record below `offset`, as the log was under this leader epoch."""
         held = self._held[key]
         held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
-        """Continue at the offsets that `targets` compute from the present partitions: at all of them, or at none.
+        """Move to the offsets that `targets` compute from the present partitions. If one is refused, none moves.
 
-        Raises UnknownTopicOrPartition, and OffsetOutOfRange unless each is from the log start to the high watermark.
+        Raises UnknownTopicOrPartition, and OffsetOutOfRange for an offset below the log start or above the high
+        watermark.
         """
         wanted = []
         for key, target in targets.items():
@@ -212,9 +212,9 @@ class ConsumerPositions:
     def unread(self, state: ClusterState) -> Iterator[Unread]:
         """Yield the offsets that can be read now, least recently read partitions first.
 
-        Left out are deleted and paused partitions, and those without a position. A position that is not in the log is
-        reset by the policy. Raises OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer has
-        read were given up since and `fail_on_data_loss` is true, and the errors of `right_up_to`.
+        Deleted and paused partitions are left out, and those without a position. A position that is not in the log is
+        reset by the policy; if the policy is NONE, it raises OffsetOutOfRange. Raises DataLoss if records that the
+        consumer has read were given up since and `fail_on_data_loss` is true. Raises the errors of `right_up_to`.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:
@@ -232,7 +232,7 @@ class ConsumerPositions:
             self._held[key] = self._held.pop(key)
 
     def awaited(self) -> tuple[Position, ...]:
-        """The positions at which the consumer waits for records, without those of paused partitions."""
+        """Return the positions at which the consumer waits for records, one for each partition not paused."""
         unpaused = (self.position(key) for key, held in self._held.items() if not held.paused)
         return tuple(position for position in unpaused if position is not None)
 
@@ -270,9 +270,9 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """Return the position `at` if it is in the log; else move it, note a warning, and return the new one.
+        """Return the position `at` if it is still valid; else move it, add a warning, and return the new one.
 
-        Raises as `unread` does.
+        Raises the errors of `unread`.
         """
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:

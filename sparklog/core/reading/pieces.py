@@ -23,7 +23,7 @@ def next_piece(
 ) -> OffsetRange:
     """Return the first piece of `rest`, or the last one with `down`: at least one offset, at most `most_offsets`.
 
-    The piece has about `most_bytes` stored bytes at most: the bytes of a slice count as evenly spread over its offsets.
+    The piece has at most about `most_bytes` stored bytes. The bytes of a slice count as evenly spread over its offsets.
     """
     if down:
         piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)

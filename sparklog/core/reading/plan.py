@@ -42,7 +42,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
     The read was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was
-    at `leader_epoch`. `lost`: the ranges given up by an unclean election or an operator that overlap [start, end).
+    at `leader_epoch`. `lost`: ranges that overlap [start, end), and that an unclean election or an operator gave up.
     """
 
     topic: str
@@ -64,9 +64,9 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
 
-    `marks`: pairs of an offset and the number of the range's records below it, from (start, 0) to (end, all records).
-    Records between two marks count as evenly spread, although inside a compacted slice they may not be. `marks` is None
-    if every offset has a record.
+    `marks`: pairs of an offset and the number of the range's records below it, ascending; the first is (start, 0), the
+    last (end, all records). Records between two marks count as evenly spread, although in a compacted slice they may
+    not be. `marks` is None if every offset has a record.
     """
 
     topic_id: TopicId
@@ -132,7 +132,10 @@ def plan_range(
 
 
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Plan [at, plan.end) again with a newer state, without offsets below the log start. Raises as `right_up_to`."""
+    """Plan [at, plan.end) again with a newer state, without offsets below the log start.
+
+    Raises the errors of `right_up_to`.
+    """
     right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
     start = min(max(at, partition.log_start), plan.end)
@@ -151,9 +154,7 @@ def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[S
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """The range with its stored bytes and records. A slice that lies partly in the range counts by its share of
-    offsets.
-    """
+    """Return the range with its stored bytes and records. A slice partly in the range counts in proportion."""
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
     marks = _marks(slices, offsets)
     return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets), marks)
@@ -230,7 +231,7 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """The number of tasks for each range: small ranges get one each, the others share what is left by their records."""
+    """Return the number of tasks for each range: 1 for a small one; the others divide the rest by their records."""
     records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]

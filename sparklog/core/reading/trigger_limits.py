@@ -45,7 +45,7 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 def shares(limit: int, backlogs: Mapping[_K, int]) -> dict[_K, int]:
     """Divide `limit` in proportion to the backlogs: rounded down, but at least 1 for a backlog that is not empty.
 
-    So with many small backlogs the sum of the shares may exceed the limit.
+    So with many small backlogs the sum of the shares may exceed the limit. No share exceeds its backlog.
     """
     total = sum(backlogs.values())
     return {

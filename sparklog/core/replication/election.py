@@ -29,9 +29,9 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> ReplicationChange:
-    """Settle `changed`, and elect a reachable replica with every committed record if its leader can't stay (rule E1).
+    """Settle `changed`. If its leader can't stay, elect a reachable replica with every committed record (rule E1).
 
-    With `unclean`, the reachable replica with the longest log is the second choice.
+    With `unclean`, the reachable replica with the longest log is elected if no replica has every committed record.
 
     A leader that is in sync and reachable stays. A leader that is in sync but silent stays until another replica may
     lead. A leader that left the ISR does not stay: without a successor the partition is offline. If a move can end now,
@@ -129,10 +129,10 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 def _with_move_ended(
     before: Replication, change: ReplicationChange, reachable: Collection[StoreId], min_isr: int
 ) -> ReplicationChange:
-    """Return the change, with a move ended if it can end after this change.
+    """Return the change, with its move ended if it can end now. This never elects a second time.
 
-    The end of a move needs no second election. If the new leader is a replica that the move removes, then no in-sync
-    replica that stays can be reached, and so none can succeed it.
+    If the new leader is a replica that the move removes, no in-sync replica that stays can be reached. So none can
+    succeed the new leader, and the move does not end yet.
     """
     after = change.after
     if not (after.adding or after.removing):
@@ -143,10 +143,10 @@ def _with_move_ended(
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """The first reachable member of the ISR, else of the ELR, else any reachable replica; never one below HW.
+    """Return a reachable replica at HW or above: the first in the ISR, else in the ELR, else of all; or None.
 
-    The chain knows every LEO. So a replica at HW or above lacks no acknowledged record, however long it was away.
-    Kafka's controller knows only which replicas were in sync, and so it stops at the ELR (KIP-966).
+    A replica at HW or above lacks no acknowledged record, however long it was away, and the chain knows every LEO.
+    Kafka's controller knows only which replicas were in sync, so it stops at the ELR (KIP-966).
     """
     for store in (*value.isr, *value.elr, *value.replicas):
         if store in reachable and store in value.whole:
@@ -155,6 +155,6 @@ def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> Stor
 
 
 def _longest(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """The reachable replica with the largest LEO, and so the largest epoch: all replicas are prefixes of one log."""
+    """Return the reachable replica with the largest LEO, and so with the newest epoch; None if none is reachable."""
     candidates = [store for store in value.replicas if store in reachable]
     return max(candidates, key=value.log_end, default=None)

@@ -29,14 +29,14 @@ def truncated(history: EpochHistory, end: Offset) -> EpochHistory:
 
 
 def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHistory:
-    """The history with `epoch` added, which begins at `start` (rule E3). Epochs that wrote nothing are removed."""
+    """Return the history with `epoch` added from `start` on, and without epochs that wrote nothing (rule E3)."""
     return (*truncated(history, start), (epoch, start))
 
 
 def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> EpochEnd | None:
-    """The greatest epoch up to `epoch` that has written, and its end: Kafka's `OffsetsForLeaderEpoch` (rule E5).
+    """Return the greatest epoch in the history up to `epoch`, and its end: Kafka's `OffsetsForLeaderEpoch` (rule E5).
 
-    None for an epoch that has not begun. For an epoch older than the history: that epoch, and the start of the history.
+    Returns None for an epoch that has not begun. An epoch older than the history is returned with the history's start.
     """
     newest, _ = history[-1]
     if epoch > newest:

@@ -62,11 +62,11 @@ def report(
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """True if a live replica may join the ISR: it has everything below HW and all records of earlier epochs (rule I1).
+    """True if the replica may join the ISR: it has all records below HW, and all of earlier epochs (rule I1).
 
-    False if it is in the ISR already, or if there is no leader. A replica that a move removes may join, too, until it
-    is gone. Otherwise, if the old replicas were away for a moment during a long move, writes with `acks=all` would fail
-    until the new replicas have caught up.
+    Its store must be live. False if it is in the ISR already, or if there is no leader. A replica that a move removes
+    may join until it is gone. If it could not, and the other old replicas were away for a moment during a long move,
+    writes with `acks=all` would fail until the new replicas have caught up.
     """
     if value.leader is None or store in value.isr:
         return False
@@ -77,10 +77,10 @@ def may_join(value: Replication, store: StoreId) -> bool:
 def drop_lagging(
     value: Replication, lagging: Collection[StoreId], leader_epoch: LeaderEpoch, version: int, min_isr: int
 ) -> Replication:
-    """Remove from the ISR the replicas that were not caught up for `replica.lag.time.max.ms` (rule I2).
+    """Remove the `lagging` replicas from the ISR: those not caught up for `replica.lag.time.max.ms` (rule I2).
 
-    The leader never leaves this way. A replica that has all of the leader's records stays, too, however long it was
-    silent. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion.
+    The leader stays, and so does a replica that has all of the leader's records by now. Raises FencedLeaderEpoch,
+    UnknownLeaderEpoch, InvalidUpdateVersion.
     """
     check_view(value, leader_epoch, version)
     leave = {store for store in lagging if store != value.leader and value.log_end(store) < value.next_offset}

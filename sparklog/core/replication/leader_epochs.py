@@ -10,10 +10,10 @@ from sparklog.core.types import LeaderEpoch
 
 
 def end_of_leader_epoch(state: ClusterState, topic: Topic, partition: int, leader_epoch: int) -> EpochEnd | None:
-    """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and its end (L-05).
+    """Return the greatest leader epoch in a partition's history up to `leader_epoch`, and its end (L-05).
 
     The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
-    greater one begins. None for an epoch that has not begun. Raises InvalidInput (a negative epoch),
+    greater one begins. Returns None for an epoch that has not begun. Raises InvalidInput (a negative epoch),
     UnknownTopicOrPartition.
     """
     if leader_epoch < 0:

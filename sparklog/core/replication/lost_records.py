@@ -22,9 +22,7 @@ def listed(lost: Sequence[LostRecords]) -> str:
 
 
 def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
-    """The record that notifies an application of its loss in place of its next write; None if there is no loss to
-    report.
-    """
+    """Return the record that replaces an application's next write to notify it of a loss; None without a loss."""
     known = None if application is None else state.applications.get(application.app_id)
     if application is None or known is None or known.lost is None:
         return None
@@ -32,7 +30,7 @@ def unheard_loss(state: ClusterState, application: Application | None) -> LossRe
 
 
 def version_lost(application: Application, lost: LostVersion) -> WriteLost:
-    """The error for a write whose result says that its application has lost records."""
+    """Return the error that replaces an application's write to notify it that it has lost records."""
     left = "write it again" if lost.is_whole else "its other records are left, and it counts as written"
     return WriteLost(
         f"version {lost.version} of {application.app_id} was lost in an unclean election: {listed(lost.records)}; "

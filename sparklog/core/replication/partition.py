@@ -18,9 +18,9 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
     replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss,
     assignment or ISR change. During a move, `replicas` are the new ones followed by those that are `removing`. `lost`
-    are ranges below HW that an unclean election gave up, or an operator as damaged: reading them raises DataLoss.
-    `arrived` are replicas that a move added, each with the partition's next offset when it was added, until they have
-    everything below that offset.
+    are ranges below HW: given up by an unclean election, or by an operator because they were damaged. Reading them
+    raises DataLoss. `arrived` are replicas that a move added, each with the partition's next offset at that time, until
+    they have everything below that offset.
     """
 
     replicas: tuple[StoreId, ...]

@@ -1,8 +1,8 @@
 """The change of a partition's replicas in a record: the fields that differ, with their new values.
 
-A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. The usual outcome
-of an append or a rewrite, that every replica has it, follows from the offsets; a record has a change only if the
-outcome differs from that.
+A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. Usually an append
+or a rewrite is on every replica, and its outcome follows from the offsets. A record has a change only if the outcome is
+a different one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 class PartitionChange(msgspec.Struct, frozen=True):
     """New values for fields of a partition's `Replication`. Unset fields stay as they are.
 
-    The slices from `forgotten_from` on are forgotten, along with the sequences, results and versions of their writes
-    (rule E4).
+    The slices from `forgotten_from` on are forgotten, along with the sequences, results and application versions of
+    their writes (rule E4).
     """
 
     topic_id: TopicId

@@ -21,7 +21,7 @@ def move(
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to the replicas `target`, in place of a move under way. A new replica has the LEO `empty_end`.
+    """Begin a move to the replicas `target`. It replaces a move under way. A new replica has the LEO `empty_end`.
 
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
     way. A move to the same replicas in another order is done at once. `usable`: the stores that new replicas may be put
@@ -66,8 +66,9 @@ def with_move_completed(
 ) -> Replication:
     """Settle `changed`, and remove the old replicas of a move if the move can end now.
 
-    The move can end if every new replica is in sync, if at least min ISR of the target are in sync, and if the leader
-    stays or has a successor that is not `silent` and has all of its records (rule E7).
+    The move can end if every new replica is in sync, if at least min ISR of the replicas that stay are in sync, and if
+    the leader stays or has a successor. The successor must not be `silent`, and must have all of the leader's records
+    (rule E7).
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
@@ -92,7 +93,7 @@ def with_move_completed(
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:
-    """The first of the stores `among` that may succeed the leader."""
+    """Return the first of `_successors`. Raises PreferredLeaderNotAvailable if there is none."""
     for store in _successors(value, among, silent):
         return store
     raise PreferredLeaderNotAvailable(

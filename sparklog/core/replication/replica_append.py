@@ -44,9 +44,9 @@ class HeldSlice(msgspec.Struct, frozen=True):
 
 
 def is_level(value: Replication) -> bool:
-    """True if all replicas are in sync and have the whole log, with a leader, and without a move under way.
+    """True if all replicas are in sync and have the whole log, there is a leader, and no move is under way.
 
-    This is the usual case. Then an append that is on all replicas results in `at_end`, whatever its acks. (During a
+    This is the usual case. An append that is on all replicas then results in `at_end`, whatever its acks. (During a
     move, an append may also end the move.)
     """
     return (
@@ -58,7 +58,7 @@ def is_level(value: Replication) -> bool:
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
-    """Return the replicas for the case that the log ends at `end` and every member of the ISR has all of it."""
+    """Return the replicas after an append that every member of the ISR has: the log and HW end at `end`."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:
@@ -104,10 +104,11 @@ def append(
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; False: wait.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; False if not yet.
 
-    `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
-    so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.
+    `named`: their slices are still in the log. If an election gave them up, HW passes their offsets all the same, so HW
+    alone proves nothing. Raises NotLeaderOrFollower unless `named`, and NotEnoughReplicasAfterAppend if too few
+    replicas are in sync.
     """
     if not named:
         raise NotLeaderOrFollower(

@@ -1,13 +1,14 @@
 """Invariants of the replicas of a partition, and of every step from one value to the next. Tests check them.
 
  1. Replicas are different stores, and each has a LEO. ISR and ELR are disjoint subsets of them, in their order.
-    `adding` and `removing` are disjoint subsets, too. `arrived` are replicas that lack something from before they came.
+    `adding` and `removing` are disjoint subsets, too. `arrived` are replicas that lack something from before the move
+    that added them.
  2. A leader is in the ISR, and its LEO is the next offset.
  3. Log start <= HW <= next offset, and log start <= LEO <= next offset for every replica.
  4. Every member of the ISR and of the ELR has LEO >= HW.
  5. The ELR is empty unless the ISR is smaller than min ISR.
  6. HW = min(LEO over ISR) unless the ISR is smaller than min ISR.
- 7. The epoch history ascends in epoch and in offset, ends with the leader epoch, and starts no later than it may.
+ 7. The epoch history ascends in epoch and in offset, and ends with the leader epoch, at the next offset or below.
  8. Lost ranges ascend, are disjoint, and lie between log start and HW.
 
 Steps:

@@ -1,4 +1,4 @@
-"""LEOs after rewrites and retention: a replica counts as holding only objects that it got."""
+"""LEOs after rewrites and retention. A replica counts as holding new slices only if they reached its store."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def rewritten_everywhere(value: Replication) -> Replication:
 
 
 def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -> None:
-    """Refuse a rewrite held by these live stores if it could lose records that the old slices would have kept.
+    """Refuse a rewrite on the live stores `holders` if it could lose records that the old slices would have kept.
 
     If min ISR of the in-sync stores hold the rewrite, it is accepted, and in-sync stores without it leave the ISR. The
-    partition may then survive fewer losses than before, but at least min ISR - 1, which is what the topic asks for. An
-    append with `acks=all` requires no more. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
+    partition then survives at least min ISR - 1 losses, which is what the topic asks for, and all that an append with
+    `acks=all` gives. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
 
     If fewer in-sync stores hold it, every replica that has all committed records must hold it, in sync or not. Each of
     them may be the next leader (rule E1), and after one more loss it may be the only one that still has the records. So
-    a dead store delays rewrites, but only while it stops writes with `acks=all`, too.
+    a dead store delays rewrites only while it stops writes with `acks=all` as well.
 
     Raises NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
     """
@@ -73,10 +73,11 @@ def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
 
 
 def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
-    """Raise NotEnoughReplicas if a fenced store, one not among the `live` ones, may have these records.
+    """Raise NotEnoughReplicas if a replica on a fenced store may have some of the `lost` records.
 
-    A replica may have them if its log goes beyond their start. While no replica may lead, any replica may: its log may
-    end before an object that it lost, and its bytes after that end may be the last copy.
+    `live`: the stores that are not fenced. A replica may have them if its LEO is above their start. While the partition
+    has no leader, every replica may: its LEO may be low because of one lost object, and its bytes above the LEO may be
+    the last copy.
     """
     away = [
         store
@@ -91,10 +92,10 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 
 
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
-    """The replicas after an operator accepted that no store has the `lost` records: reading them raises DataLoss.
+    """Return the replicas after an operator gave up the `lost` records, which no store has.
 
-    `first`: the lost part at the start of a rewrite, maybe empty. The LEO of a replica that ends inside `first` rises
-    to its end, because no replica lacks records that no store has.
+    Reading these records raises DataLoss. `first`: the lost part at the start of a rewrite, maybe empty. A LEO inside
+    `first` rises to the end of `first`, because no store has the records in between.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):
@@ -107,10 +108,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """The replicas after everything below `to`, which is at most HW, was forgotten.
+    """Return the replicas after everything below `to` was forgotten. `to` is at most HW.
 
-    The LEO of each replica rises to `to` at least, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO
-    of a replica that then holds nothing, if a gap begins at `to`.
+    The LEO of each replica rises to `to` at least, and the epoch history begins at `to` (rule E6). If a gap begins at
+    `to`, LEOs rise to the end of the gap, `empty_end`.
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(
@@ -124,7 +125,7 @@ def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = No
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
-    """Return the LEO after a rewrite of a replica whose LEO was `end`. A LEO below the range stays.
+    """Return the LEO of a replica after a rewrite; it was `end` before. A LEO below the range stays.
 
     Any other LEO becomes at least the end of the range if the replica has the new slices (`held`), else its start.
     """

@@ -1,4 +1,4 @@
-"""The stores that hold a slice: one answer for readers, rewrites, deletion and the metadata tables."""
+"""The rule that says which stores hold a slice."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def reachable_changed(
 ) -> ReplicationChange:
     """Elect another replica if the leader can't be reached.
 
-    Called when the reachable stores have changed: one came back, or its agent went up or down.
+    Call this when the reachable stores have changed: one came back, or its agent went up or down.
 
     A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
     """

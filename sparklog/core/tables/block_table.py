@@ -78,7 +78,7 @@ class BlockTable(ABC):
         return make_block(self.columns(), self.ORDER).columns
 
     def comparable(self) -> Columns:
-        """Like `all_columns`, but with values in place of indexes, so that two tables can be compared."""
+        """Return `all_columns` with each index replaced by the value it stands for, to compare two tables."""
         return self.all_columns()
 
     def same(self, other: Self) -> bool:
@@ -109,7 +109,7 @@ class BlockTable(ABC):
 
 
 def number_of(value: V, values: tuple[V, ...]) -> tuple[int, tuple[V, ...]]:
-    """Return the index of `value` in `values`, and `values`, to which it is appended if it is missing.
+    """Return the index of `value` in `values`, and `values` with `value` appended if it was missing.
 
     A column then stores the index in place of the value.
     """

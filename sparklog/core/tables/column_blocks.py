@@ -24,10 +24,9 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 
 @dataclass(slots=True)
 class ChunkName:
-    """The SHA-256 that names the snapshot chunk with the columns of a block; None until the chunk has been made.
+    """The SHA-256 of a block's columns, which names their chunk in snapshots; None until it is computed.
 
-    The hash depends only on the columns, so all versions of a block share one ChunkName. The first to compute it sets
-    it.
+    All versions of a block have the same columns, so they share one ChunkName. The first to compute the hash sets it.
     """
 
     sha256: str | None = None
@@ -66,7 +65,7 @@ def make_block(columns: Mapping[str, Column], order: Sequence[str]) -> Block:
 
 
 def without_rows(block: Block, rows: Rows) -> Block:
-    """A block with the same columns, in which `rows` are marked dead, too."""
+    """Return a block with the same columns, in which `rows` are marked dead in addition to the rows already dead."""
     dead = np.zeros(block.rows, dtype=np.bool_) if block.dead is None else block.dead.copy()
     dead[rows] = True
     return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))
@@ -105,10 +104,10 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 
 
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
-    """Return `blocks` without dead ones, mostly dead ones rewritten, and the newest merged if similar in size.
+    """Return `blocks` without dead ones, with mostly dead ones rewritten, and the newest merged if similar in size.
 
-    `order`: the columns by which rows are sorted. Call it after adding a block at the end or marking rows dead. Blocks
-    near MAX_BLOCK_ROWS are not merged.
+    `order`: the columns by which rows are sorted. Call this after adding a block at the end or marking rows dead.
+    Blocks near MAX_BLOCK_ROWS are not merged.
     """
     kept = []
     for block in blocks:

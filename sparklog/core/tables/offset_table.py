@@ -156,7 +156,7 @@ class OffsetTable(BlockTable):
         self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
     def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
-        """Mark rows of the blocks as dead. `replaced`: their partition keys, by the number of the consumer group."""
+        """Mark rows of the blocks as dead. `replaced`: the partition keys of these rows, by group number."""
         if replaced:
             self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 
@@ -169,6 +169,6 @@ class OffsetTable(BlockTable):
 
 
 def _rows_of(block: Block, group: int, keys: list[int]) -> Rows:
-    """The numbers of the live rows of a group in a block whose partition key is one of `keys`."""
+    """Return the numbers of the live rows of `block` that belong to a group and to one of the partition `keys`."""
     low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
     return rows_with(block, "partition_key", np.array(sorted(keys), dtype=np.int64), low, high)

@@ -37,7 +37,7 @@ class AppliedBy(NamedTuple):
 
 
 def label_hash(label: str) -> int:
-    """A 64-bit hash by which to find the writes of a label; 0 for "". Labels may share it: compare the text, too."""
+    """Return a 64-bit hash by which to find writes with a label; 0 for "". Labels may share it: compare the text."""
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
@@ -64,7 +64,7 @@ class ResultTable(BlockTable):
         self.floor = floor
 
     def add(self, applied: AppliedBy) -> None:
-        """Remember a command that is not in the table yet, unless it raised FLOOR above its own `n0`."""
+        """Remember a command that is not in the table yet. One that raised FLOOR above its own `n0` is ignored."""
         if applied.n0 < self.floor:
             return
         self._tail[applied.command_id] = applied

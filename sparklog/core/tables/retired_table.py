@@ -31,7 +31,7 @@ StoreSets = tuple[tuple[StoreId, ...], ...]
 class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An object that no slice names any more. Its bytes may be deleted from `delete_after_ms` on.
 
-    `topic` is part of the object's name. `stores` may have a copy, in addition to the object's holders.
+    `topic` is part of the object's name. `stores`: stores that may have a copy, in addition to the object's holders.
     """
 
     number: ObjectNumber

@@ -15,7 +15,7 @@ FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timest
 
 
 def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
-    """For each partition key and offset: the slice that covers the offset, or else the first slice after it.
+    """Find for each partition key and offset the slice that covers the offset, or else the first slice after it.
 
     Returns the columns `FOUND` of these slices, in the order of `keys`. Where there is no slice, `start` is `NO_SLICE`.
     """
@@ -37,9 +37,9 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
 
 
 def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
-    """For each key and offset, the first live row (its number) of that key that ends after the offset, or -1.
+    """Return, for each key and offset, the first live row (its number) of that key that ends after the offset, or -1.
 
-    One binary search for all of them together: `end` ascends among the rows of a key, the dead rows included.
+    One bisection for all of them together: `end` ascends among the rows of a key, even if dead rows are included.
     """
     column, ends = block.columns["partition_key"], block.columns["end"]
     row, stop = np.searchsorted(column, keys), np.searchsorted(column, keys, side="right")

@@ -1,4 +1,4 @@
-"""All live slices of a cluster, by partition and offset: blocks of columns plus a small tail of objects.
+"""All live slices of a cluster, by partition and offset: blocks of columns, and a small tail of Python objects.
 
 Ten million slices fit into one process. Finding a range costs a binary search in each block. Adding a slice costs O(log
 n) amortised, and removing slices never reads the whole table.
@@ -273,7 +273,7 @@ def _slices(run: _Run) -> list[Slice]:
 
 
 def _with(run: _Run | None, added: Slice) -> _Run:
-    """Return a run with one more slice. `run` itself stays valid and unchanged."""
+    """Return `run`, or an empty run for None, with one more slice. `run` itself stays valid and unchanged."""
     if run is None:
         return [added], 1
     slices, count = run
@@ -289,7 +289,7 @@ def _with(run: _Run | None, added: Slice) -> _Run:
 
 
 def _take(block: Block, rows: Column) -> Mapping[str, Column]:
-    """The columns of some rows of a block, which ascend; not copied if the rows are contiguous."""
+    """Return the columns of some rows of a block. `rows` ascend; if they are contiguous, nothing is copied."""
     low, high = int(rows[0]), int(rows[-1]) + 1
     if high - low == len(rows):
         return {name: column[low:high] for name, column in block.columns.items()}

@@ -13,10 +13,9 @@ from sparklog.log.records_schema import COMPACTED_SCHEMA
 
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a batch as the index describes it, without its position. Bounds are inclusive, timestamps are in
-    microseconds.
+    """The fields of an index row that describe the content of a batch: all but its position, length and checksum.
 
-    `offsets`: the first and the last one, if the batch stores them.
+    Bounds are inclusive. `offsets`: the first and the last offset, if the batch stores them.
     """
 
     partition: int
@@ -32,7 +31,7 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 
 
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
-    """Return the content of a batch of an object with this schema, decoded from its message.
+    """Decode a batch message of an object with this schema, and return its content.
 
     None if Arrow can't decode it, if it holds no record, or if its offsets don't ascend. Only the timestamps and the
     offsets are decompressed.
@@ -59,7 +58,7 @@ def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
 
 
 def content_in_index(index: Index, batch: int) -> BatchContent:
-    """Return the content of one batch as the index describes it."""
+    """Return the content of one batch according to the index. `batch` is its row number."""
     bounds = None
     if index.base_offset is not None and index.last_offset is not None:
         bounds = int(index.base_offset[batch]), int(index.last_offset[batch])

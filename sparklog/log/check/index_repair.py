@@ -1,8 +1,8 @@
-"""Restore the index of an object if it is missing or damaged (F-05).
+"""Restore the index of an object if it is missing or damaged.
 
-The restored index must equal, byte for byte, the one that the chain names. It is rebuilt from the object if this
-version of Arrow writes the same bytes, else copied from another store. While it is missing, readers rebuild it in
-memory from the whole object.
+The restored index must equal, byte for byte, the index that the chain names. It is rebuilt from the object if this
+version of Arrow writes the same bytes, and otherwise copied from another store. While the index is missing, readers
+rebuild it in memory from the whole object.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from sparklog.storage.object_store import Bytes, ObjectStore
 
 
 def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
-    """Rebuild the bytes of the index from the whole object. None if the chain names other bytes, because another
+    """Rebuild the index from the whole object, and return its bytes. None if the chain names other bytes: then another
     version of Arrow wrote the index.
 
-    Raises KeyNotFound, and Damaged if the object is not the one that the chain names.
+    Raises KeyNotFound if the object is missing, and Damaged if it is not the object that the chain names.
     """
     body = encode_index(rebuild_index(key, store.get(key), named))
     return body if _is_named(body, named) else None
 
 
 def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[ObjectStore]) -> bool:
-    """Restore the index of a whole object, from the object or from `others`. Return True if the store has it now.
+    """Restore the index of an undamaged object, from the object or from `others`. Return True if the store has it now.
 
-    A damaged index is deleted by its exact name first. If this process dies in between, the index is missing, and the
-    next run puts it. Raises the store's errors.
+    A damaged index is first deleted by its exact name. If this process dies before it has put the new index, run this
+    again. Raises the store's errors.
     """
     body: Bytes | pa.Buffer | None = rebuilt_index(store, key, named)
     if body is None:

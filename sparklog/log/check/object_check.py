@@ -1,9 +1,11 @@
 """Read an object and its index from a store, and compare every byte with the chain and the index.
 
-    index: there? length? CRC32C? -> object: there? length? CRC32C of the whole and of each batch -> the slices
+    1. the index: existence, length, CRC32C
+    2. the object: existence, length, CRC32C of the whole and of each batch
+    3. the slices of the chain: the index describes them in the same way
 
-Only `check_object` does this: recovery repairs the damage, verify reports it. Each difference in the bytes is an
-`ObjectFinding`. A store that does not answer is an error instead, because that says nothing about the bytes.
+Each difference in the bytes is an `ObjectFinding`. A store that does not answer raises an error instead, because that
+says nothing about the bytes.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ class Problem(StrEnum):
     """A kind of difference. MISSING, SHORT, LONG and CRC are about the whole object or index, BATCH about one batch of
     the object.
 
-    CONTENT: a batch has the right bytes, but its row of the index does not fit it. SLICE: the index is intact, but does
-    not fit a slice of the chain. An object with one of these two was written that way, on every store.
+    CONTENT: a batch has the right bytes, but its row of the index does not describe it. SLICE: the index is intact, but
+    does not describe a slice as the chain does. Objects with these two problems were written with them, on every store.
     """
 
     MISSING = "missing"
@@ -59,8 +61,8 @@ class Problem(StrEnum):
 class ObjectFinding(msgspec.Struct, frozen=True, array_like=True):
     """One difference between the store and the chain. `wanted` and `actual` are human-readable.
 
-    For a batch or a slice, `position` is its first byte in the object. If a slice of the chain covers the batch,
-    [start, end) are the offsets of its records, in `partition`.
+    For a batch or a slice, `position` is its first byte in the object. For a slice, and for a batch that is in a slice
+    of the chain, [start, end) are the offsets of its records in `partition`.
     """
 
     part: StoredPart
@@ -82,9 +84,7 @@ class ObjectFinding(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
-    """The findings of a check, and the bytes and requests that it took. Without findings, the object and its index are
-    whole.
-    """
+    """The result of checking an object and its index, and the cost of the check. Without findings, both are whole."""
 
     findings: tuple[ObjectFinding, ...]
     read_bytes: int
@@ -97,7 +97,7 @@ class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def object_is_whole(self) -> bool:
-        """True if the object itself is whole: a damaged index can then be rebuilt from it."""
+        """True if the object itself is whole, so that a damaged index can be rebuilt from it."""
         return all(finding.part is StoredPart.INDEX for finding in self.findings)
 
 
@@ -110,12 +110,12 @@ def check_object(
     *,
     content: bool = False,
 ) -> ObjectCheck:
-    """Read the object under `key` and its index, and check everything about them.
+    """Check every byte of the object under `key` and of its index.
 
-    `slices`: slices that the chain has in this object, to be compared as well. The object is read once, in ranged reads
-    of about 8 MiB. If it is damaged, its index tells which batches are. If this index is damaged too, `another` does,
-    the same index from another store. With `content`, each whole batch is also decoded and compared with what a newly
-    built index would contain: records, partition, timestamps.
+    The object is read once, in ranged reads of about 8 MiB. The index is also compared with `slices`, the chain's
+    slices of this object. The index shows which batches are damaged. If it is damaged itself, `another`, the same index
+    from another store, is used for that. With `content`, each whole batch is decoded, and its records, partition and
+    timestamps are compared with the index.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
@@ -184,7 +184,7 @@ def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[In
 
 
 def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
-    """The ranged reads that cover an object of this length. With an index, no read ends inside a batch."""
+    """Return ranges [start, end) that cover an object of this length. With an index, no range ends inside a batch."""
     if index is None or not len(index):
         steps = range(0, size_bytes, RANGED_READ_BYTES)
         return [(start, min(start + RANGED_READ_BYTES, size_bytes)) for start in steps]
@@ -200,9 +200,7 @@ def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
 
 
 def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-    """Split a ranged read, in order, into pieces [low, high), each with its batch number (None: the piece is not a
-    batch).
-    """
+    """Split a ranged read into pieces [low, high), in order, each with its batch number. It is None between batches."""
     if index is None:
         yield start, end, None
         return
@@ -271,7 +269,7 @@ def _of_batch(
 
 
 def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
-    """Compare the index with the chain's description of a slice. None if they agree."""
+    """Compare `rows`, the index rows of a slice, with the chain's description of the slice. None if they agree."""
     wanted = _described(
         slice_.batches, slice_.records, slice_.position, slice_.position + slice_.length, {slice_.partition}
     )
@@ -293,7 +291,7 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
 
 
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
-    """Describe the offsets of a slice's batches. If they are correct, the text equals that of the wanted offsets."""
+    """Describe the offsets of a slice's batches. Right offsets get the same text as the wanted ones."""
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
         return f"from {slice_.start} to below {slice_.end}, ascending"

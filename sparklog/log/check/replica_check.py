@@ -1,4 +1,4 @@
-"""Compare an object on all its stores with the chain, and thereby the stores with each other."""
+"""Compare the copies of an object on all its stores with the chain."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _WRITTEN_SO = (Problem.CONTENT, Problem.SLICE)  # the same on every store
 
 
 class ReplicaCheck(msgspec.Struct, frozen=True, array_like=True):
-    """The check of an object on one store. If the store did not answer, `check` is None and `error` is the reason.
+    """The check of an object on one store. If the check was not possible, `check` is None and `error` is the reason.
 
-    `error` is empty if the store was not asked, because it had not answered before.
+    `error` is empty if the store was skipped, because it had not answered before.
     """
 
     store: StoreId
@@ -43,7 +43,7 @@ class ReplicaCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[StoreId] = ()) -> list[ReplicaCheck]:
-    """Check the object on each of its stores except the `silent` ones, one after the other."""
+    """Check the object on each of its stores, one after the other. A `silent` store is skipped: it gets no `check`."""
     key = data_key(object_.named.object, object_.topic)
     checks = []
     for store in object_.stores:
@@ -60,10 +60,9 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
 
 
 def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: ReplicaCheck) -> bool | None:
-    """True if the damage in `of` can be repaired, from another store or (only the index is damaged) from the same
-    store.
+    """True if the damage in `of` can be repaired: the object from another store, or an index from its object.
 
-    None if that is unknown, because another store did not answer or was not asked. False also if `of` has no check.
+    None if that is unknown, because another store did not answer or was not asked. False if `of` has no check.
     """
     if of.check is None or any(finding.problem in _WRITTEN_SO for finding in of.check.findings):
         return False
@@ -82,9 +81,10 @@ def differences_of(
     slices: Sequence[Slice],
     repairable: bool | None,
 ) -> list[Difference]:
-    """The differences for the findings on a store. `slices`: those of the object that the chain still names.
+    """Return the differences to report for the findings on a store. `slices`: the slices of the object in the newest
+    state.
 
-    Damage that concerns only records of other slices is left out.
+    Damaged records that are in none of these slices are left out.
     """
     key = data_key(object_.named.object, object_.topic)
     rows: list[Difference] = []
@@ -119,7 +119,7 @@ def differences_of(
 
 
 def unreadable(store: StoreId, topic: str, objects: int, error: str) -> Difference:
-    """The difference for objects of a topic that could not be read, so that their state is unknown."""
+    """Return the difference that reports objects of a topic as not readable on a store. `objects` is their number."""
     wanted = f"{counted(objects, 'object')} to verify"
     row = Difference(DifferenceKind.UNREADABLE, store, None, wanted, error, topic)
     return msgspec.structs.replace(row, advice=advice_for_object(row))

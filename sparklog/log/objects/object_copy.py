@@ -1,12 +1,12 @@
 """Copy a data object and its index from store to store: the object before its index, each whole or not at all.
 
-    there already, with its length and CRC32C ............ nothing to do
-    the stores can copy without this process ............. they do, then the length is checked
-    else ................................................. ranged reads -> upload, if the CRC32C is the chain's
+    the target has the object ................... check its length and CRC32C
+    else, if the stores can copy by themselves .. let them, then check the length
+    else ........................................ read ranges, and publish the upload if its CRC32C is the chain's
 
-The index is put in any case. If the index is there already, the put fails, but makes the names in its folder durable.
-Without that, a power loss could take away the name of a copy that another process left behind. If no source has the
-index, it is rebuilt from the copied object.
+The index is always put. If the target has it already, that put fails, but makes the names in its folder durable.
+Otherwise a power loss could remove the name of a copy made by another process. If no source has the index, it is
+rebuilt from the copied object.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ READ_BYTES: Final = 8 << 20  # of one ranged read, and so the memory of a stream
 
 
 class SourceFailed(StoreUnavailable):
-    """The source of a copy lacks the object, has it damaged, or does not answer: another holder may have it."""
+    """The source of a copy does not answer, or its object is missing or damaged. Another holder may have the object."""
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
     """The reason why a source could not provide an object.
 
-    `lacks_it`: the source answered, and lacks the object or has it damaged.
+    `lacks_it`: the object there is missing or damaged. False if the source did not answer.
     """
 
     source: StoreId
@@ -59,10 +59,10 @@ class FetchResult(msgspec.Struct, frozen=True):
 def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> FetchResult:
     """Copy an object to `store` from the first of its sources that can provide it.
 
-    If none can, but `store` has the object, the index is rebuilt there, and `store` counts as its own source. Without
-    sources, only looks whether `store` has the object.
+    If none can, but `store` has the object, rebuild the index there; then `store` is the source in the result. If the
+    object has no sources, only check that `store` has it.
 
-    Raises the errors of `store` itself; Damaged if something else is there under the object's name.
+    Raises the errors of `store` itself, and Damaged if it has other bytes under the object's name.
     """
     target, key = stores.get(store), data_key(wanted.object, wanted.topic)
     failures: list[SourceFailure] = []
@@ -93,8 +93,8 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
 def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> FetchResult:
     """Call `fetch_object`, then check that `store` has the INCARNATION `incarnation`, and the fetched object beside it.
 
-    If so, the copy may be reported. The check comes at once, because a disk may be mounted over the copy before the
-    report. Raises AnotherLife, and what `fetch_object` raises.
+    Report the copy only if this returns. The check is made here, without delay, because a disk may be mounted over the
+    copy later. Raises AnotherLife, and what `fetch_object` raises.
     """
     fetched = fetch_object(wanted, store, stores)
     objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)
@@ -105,8 +105,8 @@ def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarna
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:
     """Copy the object under `key` and its index to `target`, durably, unless they are already there.
 
-    Raises SourceFailed if another source may help; Damaged if `target` has something else under one of the names; and
-    the errors of `put_if_absent` of `target`, except KeyExists.
+    Raises SourceFailed if another source may help, Damaged if `target` has other bytes under the name of the object or
+    index, and the errors of `put_if_absent` of `target`, except KeyExists.
     """
     if _is_there(target, key, named.size_bytes):
         _check_bytes(target, key, named)
@@ -118,7 +118,9 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 
 
 def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
-    """Rebuild the index on `target` from the whole object. True if `target` now has both as the chain names them."""
+    """Rebuild the index on `target` from the object there. False if the object is missing or damaged, or the rebuilt
+    index differs from the chain's.
+    """
     if not _is_there(target, key, named.size_bytes):
         return False
     try:
@@ -133,7 +135,7 @@ def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
 
 
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
-    """True if `target` has the key. Raises Damaged if the object there has another length: nothing is overwritten."""
+    """True if `target` has the key. Raises Damaged if that object has another length: it must not be overwritten."""
     try:
         existing_bytes = target.size(key)
     except KeyNotFound:
@@ -149,8 +151,8 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
 def _check_bytes(target: ObjectStore, key: str, named: NewObject) -> None:
     """Raise Damaged unless the object at `target` has the CRC32C of the chain.
 
-    A killed process may have left a copy there, or a writer whose commit did not count it. Or the object was reported
-    as lost because it is damaged, and would count again before the repair deletes it.
+    The object may come from a killed process, or from a writer whose commit did not count this store. Or it was
+    reported as lost because it is damaged, and has not been deleted by the repair yet.
     """
     actual = 0
     for start in range(0, named.size_bytes, READ_BYTES):
@@ -164,7 +166,7 @@ def _check_bytes(target: ObjectStore, key: str, named: NewObject) -> None:
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
-    """Call `put`, once more if the outcome is unknown: the second call makes an existing object durable, or puts it."""
+    """Call `put`, and call it again if the outcome is unknown, so that the object is there and durable."""
     with suppress(OutcomeUnknown):
         return _put(put, target, key, size_bytes)
     return _put(put, target, key, size_bytes)
@@ -186,14 +188,14 @@ def _copy(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int, c
 
 
 def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
-    """True if the stores may be able to copy by themselves: only stores of one kind can."""
+    """True if the stores are of the same kind. Only such stores may be able to copy without this process."""
     return type(source) is type(target)
 
 
 def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
     """Let the stores copy, so that the bytes do not pass through this process. Return False if they can't.
 
-    The length of the source is checked first: a copy that is too short would keep its name for ever.
+    The length of the source is checked first, because a copy that is too short could not be overwritten.
     """
     if not _same_kind(source, target):
         return False
@@ -239,7 +241,7 @@ def _check_crc(source: ObjectStore, key: str, wanted: int, actual: int) -> None:
 
 
 def _asked(source: ObjectStore, key: str, ask: Callable[[], T]) -> T:
-    """Return the result of `ask`. An error of the source becomes SourceFailed."""
+    """Return the result of `ask`, a read from `source`. Its errors become SourceFailed."""
     try:
         return ask()
     except SparklogError as error:

@@ -1,4 +1,4 @@
-"""Delete objects by their exact names, each before its index. Never delete by prefix."""
+"""Delete objects by their exact names, never by prefix. Each object is deleted before its index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklog.storage.keys import index_key
 class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
     """A retired object to delete.
 
-    `stores`: those that may have a copy. `size_bytes` includes the index.
+    `stores`: the stores that may have a copy. `size_bytes` includes the index.
     """
 
     number: ObjectNumber
@@ -25,7 +25,7 @@ class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeletionFailed(msgspec.Struct, frozen=True):
-    """An object that the chain still names, because a part of it may still exist."""
+    """An object that could not be deleted from all its stores. The chain still names it."""
 
     number: ObjectNumber
     key: str
@@ -33,17 +33,17 @@ class DeletionFailed(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """The objects that are gone from every store, with their indexes, and those whose deletion failed."""
+    """The numbers of the objects that are gone from every store, with their indexes, and the failed deletions."""
 
     numbers: tuple[ObjectNumber, ...]
     failed: tuple[DeletionFailed, ...]
 
 
 def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
-    """Delete the objects from all their stores. A missing one counts as deleted.
+    """Delete the objects from all their stores.
 
-    A failure stops neither the other stores nor the other objects. An object counts as deleted once all stores deleted
-    it.
+    After a failure, the other stores and objects are still tried. An object is deleted once it is gone from all its
+    stores, even if it was missing before.
     """
     errors: dict[ObjectNumber, list[str]] = {}
     for store in dict.fromkeys(store for retired in objects for store in retired.stores):
@@ -64,7 +64,7 @@ def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted
 
 
 def _refused(stores: Stores, store: StoreId) -> str | None:
-    """The reason why nothing may be deleted on a store now. None if deletion is allowed."""
+    """Return the reason why nothing may be deleted on a store now, or None if deletion is allowed."""
     try:
         stores.check_owner(store)
     except SparklogError as error:

@@ -1,4 +1,4 @@
-"""Look for an object that a store should hold. Its name and its length identify it, so this costs one request."""
+"""Check that a store has an object. A request for the length is enough, because the name is unique."""
 
 from __future__ import annotations
 

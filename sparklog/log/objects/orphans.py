@@ -1,7 +1,7 @@
 """Find and delete orphans: data objects that no command can name any more (`core/maintenance/named_uploads.py`).
 
-A search is given the named uploads and lists its part of a store as a stream, so neither the search nor the driver
-holds all keys. Objects whose names sparklog did not make are counted and left alone.
+A search covers a part of one store, and lists it as a stream, so that it never holds all keys. Objects whose names
+sparklog did not make are counted, but not deleted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _KEYS_AT_ONCE = 4096
 
 
 class OrphanSearch(msgspec.Struct, frozen=True):
-    """A search for orphans below `floor`, among the keys of one store that begin with `prefix`.
+    """A search for orphans with an n0 below `floor`, among the keys of one store that begin with `prefix`.
 
-    `named`: sorted native uint64, see `NamedUploads`.
+    `named`: the uploads that are not orphans, as sorted uint64 in native byte order, made by `NamedUploads`.
     """
 
     store: StoreId
@@ -34,11 +34,11 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 
 
 class OrphansFound(msgspec.Struct, frozen=True):
-    """The result of a search: `keys` listed, among them `orphans` (with `size_bytes`) and `foreign` ones, which
-    sparklog did not name.
+    """The result of a search: `keys` were listed. Of these, `orphans` (with `size_bytes`) are orphans, and `foreign`
+    have names that sparklog did not make.
 
     Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` could not be deleted; `errors` has the first
-    few failures.
+    few reasons.
     """
 
     keys: int = 0
@@ -54,11 +54,11 @@ class OrphansFound(msgspec.Struct, frozen=True):
 def search_orphans(
     search: OrphanSearch, store: ObjectStore, *, delete: bool, check: Callable[[], None] = lambda: None
 ) -> OrphansFound:
-    """List the part of the store that `search` names and count its orphans; with `delete`, delete each by name.
+    """List the keys that `search` covers, and count the orphans. With `delete`, delete each orphan by its exact name.
 
-    `check` is called before each batch of deletions, and raises if they are no longer allowed.
+    `check` is called before each group of deletions, and raises if deletions are no longer allowed.
 
-    Raises StoreUnavailable if the listing breaks off. A failed deletion does not stop the others.
+    Raises StoreUnavailable if the listing breaks off. After a failed deletion, the others are still tried.
     """
     named = np.frombuffer(search.named, dtype=np.uint64)
     keys = orphans = size_bytes = foreign = deleted = deleted_bytes = failed = 0
@@ -84,7 +84,7 @@ def search_orphans(
 
 
 def topic_folders(store: ObjectStore) -> Iterator[str]:
-    """The prefixes `topics/<topic id>-<topic>/` in a store, including deleted topics. Costs one request for each."""
+    """Yield the prefixes `topics/<topic id>-<topic>/` in a store, even of deleted topics. Each costs one request."""
     key = store.first_key_after(TOPICS, TOPICS)
     while key is not None:
         folder, slash, _ = key.removeprefix(TOPICS).partition("/")

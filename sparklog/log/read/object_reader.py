@@ -1,8 +1,8 @@
 """Turn slices into rows: fetch the batches of an offset range, verify and decode them, and add the log's own columns.
 
-Only the necessary bytes are read: the index once per object (cached), the batches that overlap the range in ranged
-reads of about 8 MiB, and only the requested columns of these. On a local store large reads are memory maps, and columns
-stored uncompressed reach the caller without a copy.
+Only the necessary bytes are read: the index once per object (it is cached), and the batches that overlap the range, in
+ranged reads of about 8 MiB. Only the requested columns are decompressed. On a local store large reads are memory maps,
+and columns stored uncompressed reach the caller without a copy.
 """
 
 from __future__ import annotations
@@ -51,16 +51,15 @@ def read_slice(
     columns: Sequence[str],
     fetched: Sequence[memoryview] = (),
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
-    """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
+    """Read the records of `slice` whose offsets are in `offsets`, ascending. Yields (offset after the batch, batch).
 
-    Yields pairs of (offset after the batch, batch). Batches are the stored ones, cut at the ends of the range; an empty
-    overlap yields none. For columns that the chain alone can provide (all but key, value, headers, and a timestamp
-    given by the producer), no bytes are read, except the offsets of a compacted slice. `fetched` is the result of
-    `read_first` for the same range and columns.
+    The batches have `columns` of the read schema, in that order. They are the stored batches, cut at the ends of the
+    range. Key, value, headers, and timestamps given by the producer are read from the object; all other columns follow
+    from the chain, except the offsets of a compacted slice. `fetched` is the result of `read_first` for the same range
+    and columns.
 
-    Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; UnsupportedVersion for another format;
-    Damaged (key, byte, wanted, found) if bytes differ from what the chain says. Batches yielded before an error are
-    right.
+    Raises InvalidInput for unknown columns, KeyNotFound if the object is gone, UnsupportedVersion for another format,
+    and Damaged if bytes differ from what the chain says. Batches yielded before an error are right.
     """
     schema = read_schema(columns)
     wanted = within(slice, offsets)
@@ -86,7 +85,7 @@ def read_slice(
 def read_first(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
 ) -> list[memoryview]:
-    """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. This caches the index as well."""
+    """Return the first byte ranges that `read_slice` would read, at most `FIRST_READS`. Also caches the index."""
     wanted = within(slice, offsets)
     if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
         return []
@@ -102,9 +101,9 @@ _CacheKey = tuple[str, str, int]
 
 
 class _IndexCache:
-    """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale.
+    """The most recently used indexes, by store, object key and the object's CRC32C. Objects and indexes never change.
 
-    If several threads want the same index at the same time, for slices of one object, one reads it and the others wait.
+    If several threads want the same index at the same time, one reads it and the others wait.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -114,9 +113,9 @@ class _IndexCache:
         self._coming: dict[_CacheKey, Future[Index | None]] = {}  # None: the reading thread was interrupted
 
     def get(self, key: _CacheKey, read: Callable[[], Index]) -> Index:
-        """Return the index. If it is not cached, `read` reads it.
+        """Return the index. If it is not cached, wait for a thread that is reading it, or read it by calling `read`.
 
-        Raises the error of `read`, also if another thread called it.
+        Raises the error of `read`, in every thread that waits for it.
         """
         while True:
             with self._lock:
@@ -165,7 +164,7 @@ after_fork_in_child(lambda: _cache.forget_threads())
 def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
     """Return the index of an object. If it is missing or damaged, it is rebuilt in memory from the whole object.
 
-    Raises Damaged if the object is damaged too, KeyNotFound if both are gone.
+    Raises Damaged if the object is damaged too, and KeyNotFound if the object is gone too.
     """
 
     def read() -> Index:
@@ -179,14 +178,12 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
-    """Cache `index`, read from another store, for reading the object on `store`: an object's index is the same on every
-    store.
-    """
+    """Cache `index`, read from another store, for reading the object on `store`. All stores have the same index."""
     _cache.put((store.url, object_key, named.object.crc32c), index)
 
 
 def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
-    """Return the part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
+    """Return the part of the object's index for one slice. Raises what `read_index` and `cut_to_slice` raise."""
     return cut_to_slice(read_index(store, object_key, named), slice, object_key)
 
 
@@ -202,9 +199,10 @@ def read_batches(
     columns: Sequence[str],
     fetched: Sequence[memoryview] = (),
 ) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
-    """Batches [begin, stop) of a slice as pairs (offsets of the rows, batch), in ranged reads of about 8 MiB.
+    """Read batches [begin, stop) of a slice, in ranged reads of about 8 MiB. Yields (offsets of the rows, batch).
 
-    `columns` may be empty only if the slice is compacted: then nothing but its offsets is decoded.
+    `columns` may be empty only for a compacted slice: then only the column of offsets is decoded. `fetched` has the
+    bytes of the first reads, if they were read before.
     """
     schema = index.batches.object_schema
     decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
@@ -256,13 +254,13 @@ class _Overlay:
 
     @property
     def stored_columns(self) -> list[str]:
-        """The columns that must be read from the object, besides the offsets of a compacted slice."""
+        """The columns to read from the object. For a compacted slice, its column of offsets is needed as well."""
         by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
         return [name for name in self.schema.names if name not in by_chain]
 
     @property
     def needs_no_body(self) -> bool:
-        """True if the chain alone has all that is to be read, so that no object is opened."""
+        """True if all columns follow from the chain, so that the object need not be read."""
         return not self.stored_columns and is_dense(self.slice)
 
     @property
@@ -270,7 +268,7 @@ class _Overlay:
         return self.slice.timestamp_source is TimestampSource.APPEND_TIME
 
     def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The records at these offsets. `stored` has their `stored_columns`; None if `needs_no_body`."""
+        """Return the records at these offsets. `stored` has their `stored_columns`, and is None if `needs_no_body`."""
         columns = [self._column(name, offsets, stored) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -294,7 +292,7 @@ class _Overlay:
 
 
 def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """The value, `rows` times, as a view of an array that is built once per power of two."""
+    """Return an array of `rows` times `value`: a view of a cached array whose length is a power of two."""
     return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 

@@ -1,4 +1,4 @@
-"""Plan the byte ranges to read for the batches of a slice: neighbours in one read, about 8 MiB per read."""
+"""Plan the byte ranges to read for the batches of a slice: neighbouring batches in one read of about 8 MiB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANGED_READ_BYTES: Final = 8 << 20
 
 
 class RangedRead(NamedTuple):
-    """One read: bytes [start, end) of an object, which are the batches [begin, stop) of its index."""
+    """One read of the bytes [start, end) of an object. They are the batches [begin, stop) of its index."""
 
     begin: int
     stop: int

@@ -20,7 +20,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def _reset() -> None:
-    """Start without threads: they do not survive a fork, and one of them may have held the lock."""
+    """Forget the thread pool in a forked child: its threads do not exist there, and one may have held the lock."""
     global _lock, _pool
     _lock, _pool = Lock(), None
 
@@ -31,10 +31,10 @@ after_fork_in_child(_reset)
 def bodies(
     store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]], fetched: Sequence[memoryview] = ()
 ) -> Iterator[memoryview]:
-    """The bytes of each range, in order. While the caller uses one, `store.read_ahead` more are fetched.
+    """Yield the bytes of each range, in order. Up to `store.read_ahead` further ranges are fetched in the background.
 
-    `fetched` has the bytes of the first ranges if they were already read. Reads that are still running when the caller
-    stops are dropped. Raises what `ObjectStore.get_ranges` raises.
+    `fetched` has the bytes of the first ranges if they were already read. Fetches that are not needed any more are
+    cancelled when the caller stops. Raises what `ObjectStore.get_ranges` raises.
     """
     if store.read_ahead == 0 or len(ranges) == 1:
         yield from fetched

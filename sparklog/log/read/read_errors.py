@@ -19,10 +19,10 @@ def damage_of(start: int, end: int) -> Iterator[None]:
 
 
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
-    """The error for records that the chain still names but no holder can provide.
+    """Return the error for records that the chain still names but no holder can provide.
 
-    It is the holders' error that is most likely to pass, with the reader's offset. It is DataLoss if all holders say
-    that the object is gone.
+    It is DataLoss if every holder lacks the object. Otherwise it has the type of the holders' error that is most likely
+    to pass, and its message names the offset.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at

@@ -1,4 +1,4 @@
-"""Find where the last records of a partition begin. In a compacted slice, the column `offset` is read for that."""
+"""Find the offset where the last records of a partition begin. In a compacted slice, this reads the column `offset`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Offset:
-    """The offset of the first of the last `records` records below the high watermark, or the log start if it is higher.
+    """Return the offset of the first of the last `records` records below the high watermark, or the log start if
+    higher.
 
-    `now` returns the newest state and its stores. If an object is gone or damaged, it is called again, because a
-    rewrite may have replaced it.
+    `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
+    rewrite may have replaced the object.
 
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
@@ -42,9 +43,9 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """The offset of the first of the last `records` records, the log start, and the stores.
+    """Return the offset of the first of the last `records` records, the log start, and the stores.
 
-    If that record is in a compacted slice, the slice and the record's number in it (from 0) take the place of the
+    If that record is in a compacted slice, its slice and its number in the slice (from 0) are returned instead of its
     offset.
     """
     state, stores = now()

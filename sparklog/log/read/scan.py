@@ -1,8 +1,9 @@
 """Read an offset range slice by slice, and plan again if an object is gone.
 
-A plan may be older than any delete delay. If an object is missing or damaged, the next holder is tried. After that, the
-chain is asked for the rest of the range: rewritten -> the new object is read; retired -> the caller's
-`fail_on_data_loss` decides; still named -> DATA_LOSS, or the damage itself.
+A plan may be so old that its objects were deleted. If an object is missing or damaged, the next holder is tried. If no
+holder has it whole, the rest of the range is planned again with the newest state. The new plan may name a rewritten
+object, which is read. Or the records were retired: then `fail_on_data_loss` decides. Or it names the same object again:
+then the read fails with DATA_LOSS, or with the damage.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ def scan(
     skip_option: str = "fail_on_data_loss=False",
     ahead: SlicesAhead | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of the plan as batches of `columns` of the read schema, ascending by offset.
+    """Read the records of the plan, ascending by offset. Yields batches of `columns` of the read schema.
 
-    `ahead`, if the caller has one, was made for this plan, and may already be fetching its first slice. `replan` asks
-    the chain again. Its plan may begin later than asked for, if the log start has risen since. `skip_option` is the
-    option that a DataLoss advises the caller to set.
+    `ahead`: an object made for this plan, which may already be fetching the first slice. `replan` plans the rest of the
+    range with the newest state. The new plan may begin later, if the log start has risen. `skip_option` is the option
+    that a DataLoss advises the user to set.
 
     Raises InvalidInput for unknown columns, and DataLoss if records were removed or given up and `fail_on_data_loss` is
     true. If no holder can provide records that the chain still names, raises DataLoss (all holders lack the object,
@@ -84,23 +85,23 @@ def scan(
 
 
 class _Fetched(NamedTuple):
-    """The bytes that the reader of an upcoming slice needs first, from the slice's first holder."""
+    """The first bytes of an upcoming slice, fetched from `store`, the first holder to try."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
 class _PendingFetch(NamedTuple):
-    """An unfinished fetch of the first bytes of a slice, from the store `store_id`."""
+    """A fetch of the first bytes of a slice from the store `store_id`. It may have ended."""
 
     store_id: StoreId
     fetched: Future[_Fetched]
 
 
 class SlicesAhead:
-    """Fetches the first reads (`read_first`) of the next slices while one slice is read.
+    """Fetches the first bytes of the next slices (`read_first`) while one slice is read.
 
-    Only from slow stores that serve many reads at once.
+    Fetches only from stores that answer slowly but serve many reads at once (`read_ahead` > 0).
     """
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
@@ -110,10 +111,10 @@ class SlicesAhead:
         self._coming: dict[int, _PendingFetch] = {}
 
     def begin(self, most_bytes: int) -> int:
-        """Fetch the first reads of the first slice, unless they may exceed `most_bytes`. Returns their maximum size, or
-        0.
+        """Begin to fetch the first bytes of the first slice. Return their maximum size, or 0 if nothing is fetched.
 
-        Fetches only from a store that answers slowly; otherwise returns 0. The reader handles any error.
+        Nothing is fetched if that size exceeds `most_bytes`, or if the store answers fast. Never raises an error of a
+        store.
         """
         if not self._plan.slices:
             return 0
@@ -124,10 +125,10 @@ class SlicesAhead:
         return size_bytes if self._coming else 0
 
     def come_to(self, number: int) -> _Fetched | None:
-        """Begin to fetch for the slices after `number`. Returns the first reads of slice `number`, or None if they were
-        not fetched.
+        """Return the first bytes of slice `number` if they were fetched. Begin to fetch those of the next slices.
 
-        Does not wait for a store that has failed since: the reader asks another one. The reader also handles any error.
+        None if they were not fetched, or if the fetch failed. None also if the store has failed since, and the fetch is
+        not done. Then the caller reads the slice itself.
         """
         self._begin(number + 1, SLICES_AHEAD)
         coming = self._coming.pop(number, None)
@@ -144,7 +145,7 @@ class SlicesAhead:
             return None
 
     def close(self) -> None:
-        """Cancel the fetches that are no longer needed."""
+        """Cancel the fetches whose results were not taken."""
         for fetch in self._coming.values():
             fetch.fetched.cancel()
 
@@ -180,7 +181,7 @@ def _read(
     columns: Sequence[str],
     fetched: _Fetched | None,
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
-    """The batches of one slice with the offset after each, from the first holder that has it intact."""
+    """Read the batches of one slice from the first holder that has it intact. Yields (offset after batch, batch)."""
 
     def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
         bodies = fetched.bodies if fetched is not None and fetched.store is store else ()
@@ -203,8 +204,8 @@ def _plan_again(
 ) -> RangeToRead:
     """Plan the rest of the range, from `at`, with the newest state.
 
-    Raises the error of `unreadable` if a new plan can't help. Raises DataLoss if records were removed meanwhile, unless
-    `skip_option` is None: then the new plan skips them.
+    Raises the error of `unreadable` if no new plan can help. If records were removed meanwhile, raises DataLoss; but if
+    `skip_option` is None, the new plan skips these records.
     """
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed

@@ -1,4 +1,4 @@
-"""Ask the stores that hold an object until one can answer: the nearest first, and those that failed lately last."""
+"""Ask the holders of an object until one can answer: the nearest first, and those that failed lately last."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDeni
 
 @dataclass(frozen=True, slots=True)
 class HolderFailure:
-    """The reason why one holder could not answer. `store` is its id and address, for messages."""
+    """The reason why one holder could not answer. `store` is the holder's id and address, for messages."""
 
     store: str
     error: SparklogError
@@ -39,7 +39,7 @@ class HolderFailure:
 class NoHolderAnswers(Exception):
     """No holder could provide the records [at, part.slice.end). `failures` are in the order of asking.
 
-    This error stays inside `log`: `read_errors.unreadable` turns it into the error for the caller.
+    Internal to `log`: `read_errors.unreadable` turns it into the error for the caller.
     """
 
     def __init__(self, part: SliceToRead, topic: str, at: Offset, failures: Sequence[HolderFailure]) -> None:
@@ -51,14 +51,14 @@ class NoHolderAnswers(Exception):
 
     @property
     def may_be_replaced(self) -> bool:
-        """True if a holder lacks the object or has it damaged: the chain may name another object by now."""
+        """True if a holder lacks the object or has it damaged, so that the chain may name another object by now."""
         return not self.failures or any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)
 
     @property
     def telling(self) -> HolderFailure:
-        """The failure that is most likely to pass, because records are lost only if no holder can still have them.
+        """The failure to report: the one that is most likely to pass. Its message also names the other holders' errors.
 
-        Its message also names the other holders' errors.
+        The records are lost only if no holder can still have them.
         """
         if not self.failures:
             number = self.part.object.number
@@ -74,9 +74,7 @@ class NoHolderAnswers(Exception):
 
 
 def _hope(error: SparklogError) -> int:
-    """Rank an error; 0 is most likely to pass. In order: the store may come back, access needs repair, damaged,
-    missing.
-    """
+    """Rank an error by its chance to pass: 0 store unavailable, 1 access denied and others, 2 damaged, 3 missing."""
     match error:
         case StoreUnavailable():
             return 0
@@ -95,11 +93,11 @@ def from_first_holder(
     start: Offset,
     read: Callable[[ObjectStore, str, Offset], Iterable[tuple[Offset, T]]],
 ) -> Iterator[tuple[Offset, T]]:
-    """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
+    """Yield the pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
-    If a holder fails half-way, the next holder continues at the offset after the last item. A store is opened when its
-    turn comes. If it cannot be opened or does not answer, the next one is tried, and for the next FAILED_FOR_MS reads
-    try that store after all others. Each call is bounded by the store's own timeout. Raises NoHolderAnswers.
+    If a holder fails half-way, the next holder continues at the offset after the last item. A holder that can't be
+    opened or does not answer is tried last in the next FAILED_FOR_MS, by all reads of this process. Each call takes at
+    most the store's own timeout. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -129,7 +127,7 @@ def first_answer(
 ) -> T:
     """Return the result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
 
-    `start` is the first offset wanted, for messages.
+    `start` is the first offset wanted, and is used only for messages.
     """
     answers = from_first_holder(stores, part, topic, start, lambda store, key, at: [(at, ask(store, key))])
     ((_, answer),) = answers

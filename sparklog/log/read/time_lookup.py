@@ -1,7 +1,7 @@
-"""offsetsForTimes: the first record, by offset, whose timestamp is at or after a time (S-05).
+"""offsetsForTimes: find the first record, by offset, whose timestamp is at or after a time.
 
-Timestamps may be in any order. The candidate slices are searched in offset order, and in each slice only the batches
-that may hold such a record.
+Timestamps may be in any order. The slices that may have such a record are searched in offset order, and in each slice
+only the batches that may have one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ChainNow = Callable[[], tuple[ClusterState, Stores]]
 
 
 def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: int) -> Offset | None:
-    """The first readable offset of a partition whose timestamp is at or after the time, or None.
+    """Return the first readable offset of a partition whose timestamp is at or after the time, or None.
 
-    `now` returns the newest state and its stores. If an object is gone or damaged, it is called again, because a roll
-    may have replaced it.
+    `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
+    roll may have replaced the object.
 
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
@@ -59,7 +59,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
 def _look(
     now: ChainNow, topic: str, partition: int, timestamp_us: int, start: Offset
 ) -> tuple[Offset, list[SliceToRead], Stores]:
-    """The offset to begin at (`start`, or the log start if that is higher), the slices to search, and the stores."""
+    """Return the offset to begin at (`start`, or the log start if higher), the slices to search, and the stores."""
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)
@@ -70,9 +70,9 @@ def _look(
 def candidates(
     state: ClusterState, topic: Topic, partition: Partition, timestamp_us: int, start: Offset
 ) -> list[SliceToRead]:
-    """The first slices (at most CANDIDATES) that may hold a record at or after the time, ascending by offset.
+    """Return the first slices (at most CANDIDATES) that may hold a record at or after the time, ascending by offset.
 
-    The search begins at `start`, which is at or above the log start.
+    Slices before `start` are left out. `start` is not below the log start.
     """
     key = TopicPartition(topic.topic_id, partition.partition)
     if start >= partition.high_watermark:
@@ -86,7 +86,10 @@ def candidates(
 def first_in(
     slices: Sequence[SliceToRead], stores: Stores, topic: str, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """The first offset >= `start` at or after the time among these slices, or None. Raises NoHolderAnswers."""
+    """Return the first offset in these slices, from `start` on, whose timestamp is at or after the time, or None.
+
+    Raises NoHolderAnswers.
+    """
     for part in slices:
         ask = partial(first_in_slice, named=part.object, slice=part.slice, timestamp_us=timestamp_us, start=start)
         offset = first_answer(stores, part, topic, max(start, part.slice.start), ask)
@@ -98,9 +101,10 @@ def first_in(
 def first_in_slice(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """The smallest offset >= `start` of a slice whose timestamp is at or after the time, or None.
+    """Return the first offset in a slice, from `start` on, whose timestamp is at or after the time, or None.
 
-    Reads the index, and the timestamps of as few batches as possible (usually one). Raises as `read_slice`.
+    Reads the index, and the timestamps of as few batches as possible (usually one). Raises what `read_batches` and
+    `index_of_slice` raise.
     """
     wanted = within(slice, OffsetRange(start, max(start, slice.end)))
     if wanted is None:

@@ -1,6 +1,6 @@
 """Rewrite slices of one partition into sealed segments that hold only some of the records, each with its offset.
 
-Batches without a kept record are not read. Append times are written into the timestamp column.
+Batches of which no record is kept are not read. Append times are written into the timestamp column.
 """
 
 from __future__ import annotations
@@ -40,19 +40,18 @@ def compact(
 ) -> Rewritten:
     """Upload the records at the offsets `kept` (None: all) as sealed segments, to the holders of `target`, by `lanes`.
 
-    `slices` adjoin one another (at least one). Each offset in `kept` is that of a record in them, ascending. The
-    segments cover the same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored
-    batches, or a single batch of one record; its records are of one leader epoch and one kind of timestamp. The holders
-    of an uploaded segment are the stores that took it.
+    There is at least one slice, and each begins where the one before it ends. `kept` ascends, and each offset in it is
+    that of a record in the slices. The segments cover the same offsets as the slices, without a gap. A segment holds at
+    most `segment_bytes` of stored batches, or a single batch of one record. Its records have one leader epoch and one
+    kind of timestamp. In the result, the holders of a segment are the stores that took it.
 
-    At least one record is kept, because a slice must hold a record. A range without kept records is rewritten together
-    with a neighbour. Only if nothing is left of everything compacted, the very last record is kept. (A record that a
-    later one replaced must not be kept in this way: if the later one is a tombstone and is dropped, the old record
-    would reappear.)
+    `kept` must not be empty, because a slice must hold a record. Rewrite a range without kept records together with a
+    neighbour. Only if nothing at all would be left, keep the very last record. (Don't keep a record that a later one
+    replaced: if the later one is a tombstone and is dropped, the old record would reappear.)
 
-    Raises InvalidInput if nothing is kept, or an offset outside of the slices; DataLoss, Damaged, StoreUnavailable or
-    StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
-    before the error become orphans.
+    Raises InvalidInput if nothing is kept, or an offset outside of the slices. Raises DataLoss, Damaged,
+    StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store
+    fails. Segments uploaded before the error become orphans.
     """
     place = f"{target.topic}-{target.partition}"
     start, end = slices[0].slice.start, slices[-1].slice.end
@@ -80,7 +79,7 @@ def compact(
 def _kept_rows(
     part: SliceToRead, kept: Int64Array | None, topic: str, stores: Stores
 ) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
-    """The kept rows of a slice (columns of `RAW_SCHEMA`) with their offsets, from the first holder that has them."""
+    """Read the kept rows of a slice from the first holder that has them. Yields (offsets, rows as in `RAW_SCHEMA`)."""
     try:
         for _, rows in from_first_holder(stores, part, topic, part.slice.start, partial(_kept_from, part, kept)):
             yield rows
@@ -106,14 +105,14 @@ def _kept_from(
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
-    """Runs [begin, stop) of batches that may have kept records."""
+    """Return runs of neighbouring batches that may have kept records, as [begin, stop)."""
     needed = np.searchsorted(kept, offsets.starts) < np.searchsorted(kept, offsets.ends)
     edges = np.flatnonzero(np.diff(needed, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _rows_of(column: Int64Array, kept: Int64Array) -> Int64Array:
-    """The numbers of the rows to keep, in a batch whose records have the offsets `column`."""
+    """Return the row numbers of the kept records in a batch. `column` has the offsets of the batch's records."""
     wanted = kept[np.searchsorted(kept, column[0]) : np.searchsorted(kept, column[-1] + 1)]
     rows = np.searchsorted(column, wanted)
     kept_rows: Int64Array = rows[column[rows] == wanted]

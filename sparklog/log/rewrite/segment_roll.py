@@ -37,12 +37,13 @@ def rewrite(
     lanes: StoreLanes,
     new_upload_id: Callable[[], UploadId],
 ) -> Rewritten:
-    """Upload the records of adjoining slices (at least one) as sealed segments, to the holders of `target` by `lanes`.
+    """Upload the records of the slices as sealed segments, to the holders of `target`, by `lanes`.
 
-    A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. The slices are dense,
-    and all of one `Origin`. The holders of an uploaded segment are the stores that took it. Raises DataLoss, Damaged,
-    StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store
-    fails; segments uploaded before the error become orphans.
+    There is at least one slice, and each begins where the one before it ends. All are dense, and have the same
+    `Origin`. A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. In the result,
+    the holders of a segment are the stores that took it. Raises DataLoss, Damaged, StoreUnavailable or
+    StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
+    before the error become orphans.
     """
     first = slices[0].slice
     append_time_ms = max(part.slice.append_time_ms for part in slices)
@@ -63,7 +64,7 @@ def rewrite(
 
 
 def reads_of(slices: Sequence[SliceToRead]) -> int:
-    """The approximate number of requests to read the slices: one index per object, and ranged reads."""
+    """Return the approximate number of requests to read the slices: one index per object, and ranged reads."""
     indexes = len({part.object.number for part in slices})
     return indexes + sum(-(-part.slice.length // RANGED_READ_BYTES) for part in slices)
 
@@ -87,7 +88,7 @@ class _StoredBatch:
 
 
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
-    """The batches of a slice in order, each from the first holder that has it intact."""
+    """Read the batches of a slice, in order, each from the first holder that has it intact."""
     try:
         for _, stored in from_first_holder(stores, part, topic, part.slice.start, partial(_batches_from, part)):
             yield stored
@@ -98,7 +99,10 @@ def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_
 def _batches_from(
     part: SliceToRead, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
-    """The batches of a slice from `start` on (the first offset of a batch), in reads of about `RANGED_READ_BYTES`."""
+    """Read the batches of a slice from offset `start` on, where a batch begins, in reads of about `RANGED_READ_BYTES`.
+
+    Yields (offset after the batch, batch).
+    """
     index = index_of_slice(store, key, part.object, part.slice)
     begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))
     of = index.batches

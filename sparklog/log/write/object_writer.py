@@ -1,9 +1,9 @@
-"""Assemble the objects of one topic on one set of stores: rows of partitions in, uploaded objects out.
+"""Assemble the objects of one topic on one set of stores, and upload them.
 
-    add -> pending per partition -> encoded -> held per partition -> closed -> uploaded
+    rows -> pending per partition -> encoded batches, held per partition -> object closed -> uploaded
 
-Encoded batches are held until their object is closed, because a partition's batches are contiguous in it and a reader
-gets them with one ranged read. An uploaded object is not part of the log until a commit names it; an object that no
+Encoded batches are held until their object is closed, because an object has all batches of a partition in a row, so
+that one ranged read gets them. An uploaded object is not part of the log until a commit names it. An object that no
 commit names is an orphan, which vacuum removes.
 """
 
@@ -48,7 +48,7 @@ class WriteTarget:
 
 @dataclass(slots=True)
 class TopicMemory:
-    """Raw bytes of one topic's rows: those waiting to be encoded, and an upper bound of the memory they keep alive."""
+    """Memory of one topic's rows before encoding: their own bytes, and an upper bound of the memory they keep alive."""
 
     pending_bytes: int = 0
     pinned_bytes: int = 0
@@ -63,11 +63,11 @@ class _Pending:
 
 
 class ObjectWriter:
-    """The objects of one topic on the stores of `holders`. Not thread-safe.
+    """Writes the objects of one topic to the stores of `holders`. Not thread-safe.
 
-    Within a partition, records keep the order in which they were added, even across objects. `written` are the uploaded
-    objects in the order of writing, each with its slices, partitions ascending; a slice's `object_index` points into
-    this list. `new_upload_id` is called once per object and attempt.
+    Within a partition, records keep the order in which they were added, even across objects. `written` has the uploaded
+    objects in the order of writing, each with its slices, ascending by partition. A slice's `object_index` is a
+    position in this list. `new_upload_id` is called once for each attempt to upload an object.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class ObjectWriter:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the current object so far. Rows waiting to be encoded count with their raw size."""
+        """The size of the current object so far. Rows that are not encoded yet count with their raw size."""
         return self._pending_bytes + self._held_bytes + self._streamed_bytes
 
     # ---- pending -> held ----------------------------------------------------------------------------
 
     def add(self, piece: PartitionRows) -> None:
-        """Add rows of one partition to its pending rows; encode those first if both together would exceed a batch."""
+        """Add rows to the pending rows of their partition. Encode those before, if the sum would exceed a batch."""
         limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
@@ -161,11 +161,10 @@ class ObjectWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches to the current object, if there are enough of them and the object goes to a single
-        store.
+        """Write the held batches to the current object if they are large enough and the object goes to a single store.
 
-        Only for a topic with one partition: no other partition's batches have to come first. The batches' memory is
-        reused at once.
+        Call this only for a topic with one partition, since no other partition's batches can come first. The memory of
+        the batches is reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return
@@ -178,9 +177,9 @@ class ObjectWriter:
         self._encoder.rewind()
 
     def close(self, *, here: bool = False) -> None:
-        """Upload the current object, unless it is empty, and begin the next one.
+        """End the current object, upload it unless it is empty, and begin the next one.
 
-        The stores' own threads do the work. With `here`, for a single store, the calling thread does it.
+        The stores' own threads upload. With `here`, and only if there is a single store, the calling thread does.
         """
         self._task.make_room_for_upload(self._pending_bytes + self._held_bytes)
         batches = self._take_batches()
@@ -194,7 +193,7 @@ class ObjectWriter:
         self._task.uploads(uploading)
 
     def _take_batches(self) -> list[EncodedBatch]:
-        """The batches of the current object that were not streamed, partitions ascending."""
+        """Encode the pending rows. Return the object's batches that were not streamed, ascending by partition."""
         for partition, pending in self._pending.items():
             if pending.pieces:
                 self._encode(partition)
@@ -210,7 +209,7 @@ class ObjectWriter:
         return batches
 
     def begin(self, *, here: bool) -> OpenObject:
-        """Begin an object under a new name. With `here`, the calling thread writes it."""
+        """Begin an object under a new name. With `here`, the calling thread writes it, else the stores' own threads."""
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
@@ -218,7 +217,7 @@ class ObjectWriter:
 
 
 class Uploading:
-    """A closed object that is being uploaded. `batches` are those that were not streamed before."""
+    """A closed object that is being uploaded. `batches` are the batches that were not streamed before."""
 
     def __init__(
         self,
@@ -243,7 +242,7 @@ class Uploading:
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
-        """Hand all batches to the stores, and let them publish the object: one attempt."""
+        """Make one attempt to upload: hand all batches to the stores, and let them publish the object."""
         self._attempts -= 1
         if self._open is None:
             self._open = self._writer.begin(here=self._here)
@@ -254,10 +253,10 @@ class Uploading:
         self._open.close()
 
     def settle(self) -> None:
-        """Wait for the stores, and add the object to the written ones.
+        """Wait for the stores, and add the object to the writer's `written`.
 
-        An object that was not streamed is still whole in memory. If no store has it for sure but one may have it, it is
-        left to vacuum and written again under another name.
+        If a store may have the object and none has it for sure, it is uploaded again under another name, and vacuum
+        removes the first one. This needs all batches in memory, so for a streamed object the error is raised instead.
         """
         while True:
             assert self._open is not None

@@ -1,4 +1,4 @@
-"""A data object being written: batches go in, then object and index become durable on the stores that accept them."""
+"""A data object that is being written: batches are added, then the object and its index are published on its stores."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from sparklog.storage.keys import data_key
 
 
 class OpenObject:
-    """Writes one data object. Call `append` any number of times, `close`, `published`; or `abort` at any time.
+    """Writes one data object. Call `append` any number of times, then `close` and `published`; or `abort` at any time.
 
-    Batches of a partition are contiguous, and have the columns of `schema`. `named` gives the object's name and the
-    stores that are to hold it; its sizes and checksums are computed here. `batch_bytes` is the size that
-    `segment.bytes` limits: the batches without the file's header and footer. `here` and `backlog_bytes`: see
-    `ReplicatedUpload`.
+    Append all batches of a partition in a row, with the columns of `schema`. `named` gives the object's name and its
+    intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the batches, without the file's
+    header and footer: `segment.bytes` limits it. For `here` and `backlog_bytes` see `ReplicatedUpload`.
     """
 
     def __init__(
@@ -64,14 +63,14 @@ class OpenObject:
         self._index: Index | None = None
 
     def continue_in_background(self) -> None:
-        """Let the store's own thread do the work from now on."""
+        """Let the stores' own threads do all further work, instead of the calling thread."""
         self._upload.continue_in_background()
 
     def append(self, batch: EncodedBatch) -> None:
         """Add a batch at the end.
 
-        If the object was begun with `here`, the batch's message is no longer needed when this returns; otherwise it is
-        needed until the stores have taken it.
+        Its message must stay unchanged until the stores have taken it. With `here`, the store has taken it when this
+        returns.
         """
         position = self._file.append(batch.message)
         size = batch.message.size
@@ -85,7 +84,7 @@ class OpenObject:
         self.batch_bytes += size
 
     def close(self) -> None:
-        """Let the stores publish the object and its index. No batch may follow."""
+        """Let the stores publish the object and its index. Don't append batches after this."""
         self._file.finish()
         self._index = index_of(self._rows, self._crcs, self._offsets)
         body = encode_index(self._index)
@@ -104,7 +103,8 @@ class OpenObject:
         return self._upload.is_over
 
     def published(self) -> tuple[NewObject, Index]:
-        """Wait for the stores. The holders of the object are those that have it durably, with its index.
+        """Wait for the stores. Return the object, with the stores that have it and its index durably as holders, and
+        its index.
 
         Raises what `ReplicatedUpload.holders` raises.
         """
@@ -114,7 +114,7 @@ class OpenObject:
         return msgspec.structs.replace(self._named, holders=holders), self._index
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time, even twice; after `published` it does nothing."""
+        """Drop what was written. May be called at any time, even twice. Does nothing after the object was published."""
         self._upload.abort()
 
 
@@ -129,7 +129,7 @@ def not_yet_written(
     base_offset: Offset | None = None,
     leader_epoch: LeaderEpoch | None = None,
 ) -> NewObject:
-    """Describe an object for `OpenObject`: its name and its intended stores. Sizes and checksums are still 0."""
+    """Describe an object for `OpenObject`: its name and its intended stores. Sizes and checksums are 0."""
     return NewObject(
         kind=kind,
         n0=n0,
@@ -147,7 +147,7 @@ def not_yet_written(
 
 
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
-    """The slices of a whole object, by position: one for each partition's run of batches."""
+    """Return the slices of a whole object, one for each partition, in the order of their bytes."""
     firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
     ends = np.append(firsts[1:], len(index))
     slices = []

@@ -15,9 +15,9 @@ ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, valu
 
 
 def raw_sums(rows: pa.RecordBatch) -> Sizes:
-    """Cumulative raw bytes, int64[rows + 1]: element j minus element i is the raw size of rows [i, j).
+    """Return cumulative raw bytes, int64[rows + 1]: element j minus element i is the raw size of rows [i, j).
 
-    The first element need not be 0.
+    The first element can differ from 0.
     """
     sums = cumulative_bytes(rows)
     sums += ROW_BYTES * np.arange(len(sums))
@@ -25,7 +25,7 @@ def raw_sums(rows: pa.RecordBatch) -> Sizes:
 
 
 def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
-    """Cut all rows, in order, into ranges [start, end) of about equal size and within the limits.
+    """Divide the rows, in order, into ranges [start, end) of about equal size within the limits.
 
     A row larger than `limit_bytes` gets a range of its own. `sums` come from `raw_sums`.
     """

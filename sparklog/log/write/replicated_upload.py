@@ -1,6 +1,7 @@
-"""Upload one object to several stores at the same time: the same bytes, encoded once, and then its index.
+"""Upload one object to several stores at the same time, and then its index. The bytes are encoded only once.
 
-A store holds the object once it has published both, in the same place as its registered INCARNATION.
+A store counts as a holder once it has published the object and the index in the same place as its registered
+INCARNATION.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 
 @dataclass(slots=True, eq=False)
 class _Copy:
-    """The object on one store. `waiting_bytes` are bytes that the store has not taken yet.
+    """The copy of the object on one store. `waiting_bytes` are bytes that the store has not taken yet.
 
-    `doubt` is an error that leaves open whether the object is there. Unless another store has it for sure, it must then
-    be uploaded under another key.
+    `doubt`: an error after which the store may or may not have the object. If no other store has it for sure, the
+    object must be uploaded again under another key.
     """
 
     lane: StoreLane
@@ -35,9 +36,9 @@ class _Copy:
 class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    With `here`, which is only for a single store, everything happens in the calling thread. Otherwise `publish` returns
-    at once, and `write` waits only while a store that was not given up has more than `backlog_bytes` to take (None:
-    never).
+    With `here`, only for a single store, the calling thread does all work. Otherwise the stores' own threads do, and
+    `publish` returns at once. `write` then waits while a store that was not given up still has to take more than
+    `backlog_bytes`; with None it never waits.
     """
 
     def __init__(
@@ -50,14 +51,14 @@ class ReplicatedUpload:
         self._copies = [_Copy(lane) for lane in lanes.of(stores)]
 
     def continue_in_background(self) -> None:
-        """Let the stores' own threads do the work from now on."""
+        """Let the stores' own threads do all further work, instead of the calling thread."""
         for copy in self._copies:
             if copy.upload is not None:
                 copy.lane.adopt(copy.upload)
         self._here = False
 
     def write(self, body: Bytes) -> None:
-        """Append bytes. They must not change until every store has taken them. Raises what `holders` raises."""
+        """Append bytes, which must not change until every store has taken them. Raises an error if no store is left."""
         size_bytes = memoryview(body).nbytes
         for copy in self._live():
             with self._lanes.changed:
@@ -80,8 +81,8 @@ class ReplicatedUpload:
     def holders(self) -> frozenset[StoreId]:
         """Wait for the stores, and return those that hold the object: at least one.
 
-        Raises OutcomeUnknown or KeyExists if a store may have the object and none has it for sure: upload it under
-        another key. Raises the store's error that is most likely to pass if no store can have it.
+        If none holds it for sure but one may have it, raises OutcomeUnknown or KeyExists: upload it under another key.
+        If none can have it, raises the stores' error that is most likely to pass.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:
@@ -98,7 +99,7 @@ class ReplicatedUpload:
         return holders
 
     def abort(self) -> None:
-        """Drop what was written, in the background unless `here` is set. Does nothing after `publish`."""
+        """Drop what was written: with `here` in this thread, else in the background. Does nothing after `publish`."""
         for copy in self._live():
             copy.lane.perform(partial(self._abort, copy), here=self._here)
 
@@ -106,7 +107,7 @@ class ReplicatedUpload:
         return [copy for copy in self._copies if copy.lane.failure is None]
 
     def _check_any(self) -> None:
-        """Raise an error if every store was given up."""
+        """Raise the error that is most likely to pass if every store was given up."""
         failures = [(copy.lane.store, copy.lane.failure) for copy in self._copies if copy.lane.failure is not None]
         if len(failures) == len(self._copies):
             raise most_hopeful([(store, failure) for store, failure in failures])

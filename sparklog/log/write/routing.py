@@ -1,7 +1,8 @@
 """Choose a partition for each record and split rows by partition, without a loop over rows.
 
-The choice is that of Kafka's default partitioner: the given partition, else murmur2 of the key, else (for a null key) a
-"sticky" partition, the same for all rows that are split together. Records keep their order within each partition.
+As in Kafka's default partitioner, a record goes to the partition that it names, else to that of its key's murmur2 hash.
+Records without either go to a "sticky" partition, the same for all rows that are split together. Records keep their
+order within each partition.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SHOWN_KEY_CHARS = 50
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """Rows of one partition, in the form of `without_headers`. `size_bytes` counts keys, values and headers."""
+    """Rows of one partition, as `without_headers` returns them. `size_bytes` counts keys, values and headers."""
 
     partition: PartitionIndex
     rows: pa.RecordBatch
@@ -37,7 +38,7 @@ class PartitionRows:
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split rows, as `records_schema.canonical` returns them, by their `topic` column, and drop that column.
+    """Split rows by their `topic` column, and drop that column. `rows` are as `records_schema.canonical` returns them.
 
     Topics come in order of first appearance. Raises InvalidInput if the topic of a row is null.
     """
@@ -59,7 +60,7 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[PartitionRows]:
-    """Split rows of one topic, as `records_schema.canonical` returns them, by partition, ascending.
+    """Split rows of one topic by partition, ascending. `rows` are as `records_schema.canonical` returns them.
 
     `sticky` is the partition for rows with neither a partition nor a key. Partitions without rows are left out. Rows
     already grouped by partition are sliced without a copy; others are first copied into that order. Raises
@@ -93,7 +94,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
 
 
 def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
-    """Return the total bytes. Raises RecordTooLarge if a record's key + value + headers exceed `max_message_bytes`."""
+    """Return the bytes of keys, values and headers. Raises RecordTooLarge if a record has over `max_message_bytes`."""
     sums = cumulative_bytes(rows)
     if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
         _refuse_too_large(rows, sums, topic, max_message_bytes)
@@ -101,9 +102,10 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
-    """Cumulative bytes of keys, values and headers before the rows `at`; by default before each row and at the end.
+    """Return the bytes of keys, values and headers before each row in `at`; by default before each row and at the end.
 
-    Only differences matter: the first element need not be 0. Bytes that a writer left under a null are counted too.
+    Only differences matter, since the first element can differ from 0. Bytes that a writer left under a null are
+    counted.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -118,7 +120,7 @@ def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = No
 
 
 def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
-    """The partition of each row, or a single number if all rows have the same. Arguments as in `split`."""
+    """Return the partition of each row, or a single number if all rows have the same. For the arguments see `split`."""
     if partitions == 1 and "partition" not in rows.schema.names:
         return 0
     given = _given_partitions(rows, topic, partitions)
@@ -138,7 +140,7 @@ def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky:
 
 
 def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
-    """Partition, start and end of each run of rows of one partition. None if a partition has more than one run."""
+    """Return partition, start and end of each run of rows with the same partition. None if one has several runs."""
     borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     if len(borders) >= partitions:
         return None
@@ -166,7 +168,7 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
 
 
 def _constant_or(chosen: Chosen) -> Chosen | int:
-    """Return the single number if all are equal, else `chosen` in the narrowest type (numpy radix-sorts 16 bits)."""
+    """Return a single number if all are equal, else `chosen`: as uint16 if it fits, which numpy sorts faster."""
     first = int(chosen[0])
     if (chosen == first).all():
         return first
@@ -179,7 +181,7 @@ def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """The offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
+    """Return the offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
     buffer = column.buffers()[1]
     if buffer is None or buffer.size == 0:  # legal for an array without rows
         return np.zeros(1, dtype=np.int32)
@@ -192,9 +194,7 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge for the first record that is too large. Does nothing if only bytes under nulls exceed the
-    limit.
-    """
+    """Raise RecordTooLarge for the first record that is too large. Bytes under nulls count in `sums`, but not here."""
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

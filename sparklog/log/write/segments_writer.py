@@ -1,8 +1,8 @@
 """Write records as sealed segments of one partition, to several stores at once.
 
-A whole segment is never in memory. Small neighbours are joined into batches of about 1 MiB. If `segment.bytes` is
-small, batches are cut so that each segment stays within it. The roll writes dense segments. Compaction writes segments
-that store the offset of each record.
+A segment is written batch by batch, never held whole in memory. Small neighbouring batches are joined to about 1 MiB.
+If `segment.bytes` is small, batches are cut so that no segment exceeds it. A roll writes dense segments. A compaction
+writes segments that store the offset of each record.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The segments to write: of which partition, on which stores, and how large. `n0` is the chain position of the
-    plan.
-    """
+    """The partition, the stores and the maximum size of the segments to write. `n0` is the plan's chain position."""
 
     topic_id: TopicId
     topic: str
@@ -62,14 +60,14 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Properties that all records of a segment share: a segment ends where one changes."""
+    """Properties that all records of a segment share. Where one of them changes, a new segment begins."""
 
     leader_epoch: LeaderEpoch
     timestamp_source: TimestampSource
 
     @classmethod
     def of(cls, slice: Slice) -> Origin:
-        """The origin of a slice's records once append times are in the timestamp column."""
+        """Return the origin that a slice's records have once append times are in the timestamp column."""
         created = slice.timestamp_source is TimestampSource.CREATE_TIME
         return cls(
             slice.leader_epoch, TimestampSource.CREATE_TIME if created else TimestampSource.APPEND_TIME_IN_COLUMN
@@ -77,7 +75,9 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
-    """The stored rows of a slice (columns of `RAW_SCHEMA` first) with the append time in the timestamp column."""
+    """Return stored rows of a slice, whose first columns are those of `RAW_SCHEMA`. If the slice's timestamps are
+    append times, the append time is put into the timestamp column.
+    """
     if slice.timestamp_source is not TimestampSource.APPEND_TIME:
         return rows
     column = pa.repeat(pa.scalar(slice.append_time_ms * 1000, pa.int64()), rows.num_rows).cast(TIMESTAMP)
@@ -85,12 +85,12 @@ def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
 
 
 class SegmentsWriter:
-    """Writes segments. Call `begin_run`, then `copy` and `add` any number of times, repeat for each run, and `finish`.
+    """Writes segments. For each run call `begin_run`, then `copy` and `add` any number of times. At the end `finish`.
 
-    Records come ascending by offset, the first one at `start` or after it. With `RAW_SCHEMA` their offsets are
-    consecutive from `start` on. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored with them, and
-    offsets without a record belong to the segment of the next record, or at the end to the last segment. Leaving the
-    context early drops the open segment.
+    A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
+    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
+    with them. An offset without a record then belongs to the segment of the next record, or after the last record to
+    the last segment. Leaving the context before `finish` drops the open segment.
     """
 
     def __init__(
@@ -124,30 +124,30 @@ class SegmentsWriter:
             self._open.abort()
 
     def begin_run(self, origin: Origin, append_time_ms: int) -> None:
-        """Begin a segment for the records that follow.
+        """Begin a segment for the records that follow, all of this origin.
 
-        All have this origin, and `append_time_ms` is the latest of their append times.
+        `append_time_ms` is the latest of their append times.
         """
         self._encode_pending()
         self._close()
         self._origin, self._append_time_ms = origin, append_time_ms
 
     def copy(self, batch: EncodedBatch) -> None:
-        """Append a stored batch of the same schema unchanged."""
+        """Append a stored batch unchanged. It has the schema of this writer."""
         self._encode_pending()
         self._append(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Append records (columns of the schema, or without headers), to be joined with their neighbours."""
+        """Append records, to be joined with their neighbours. They have the schema's columns, but may lack headers."""
         self._pending.append(rows)
         self._pending_bytes += int(raw_sums(rows)[-1])
         if self._pending_bytes >= FULL_BATCH_BYTES:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
-        """Publish the open segment, and return all segments.
+        """Publish the open segment, and return all segments. At least one record must have been added.
 
-        At least one record was added. With `end`, which is after all records, the last slice ends there.
+        `end`: the offset at which the last slice ends, if that is after the last record.
         """
         self._encode_pending()
         self._close()

@@ -1,9 +1,8 @@
-"""The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
+"""The stores that one task writes to. Each has a thread, so that all get the same bytes at the same time.
 
-A store that fails is given up for the rest of the task. So is a store that delays the task: while the task waits and at
-least one other store is ahead, the time counts against every store that is not done. The limit is
-`replica.lag.time.max.ms` in total. The write continues with the other stores, and its commit names those that hold the
-objects.
+A store that fails is given up for the rest of the task. So is a store that delays the task for more than
+`replica.lag.time.max.ms` in total. The delay is the time that the task waits for the store while at least one other
+store is ahead. The write continues with the other stores, and its commit names those that hold the objects.
 
 A follower here is a live store that is catching up. It also gets the new objects, because otherwise it could never
 catch up, but it may delay the task for FOLLOWER_WAIT_MS only.
@@ -32,16 +31,17 @@ _SYSTEM = SystemClock()
 
 
 class OpensStores(Protocol):
-    """Opens stores by id, as `log.cluster_stores.Stores` does."""
+    """Opens stores by id, such as `log.cluster_stores.Stores`."""
 
     def get(self, store: StoreId) -> ObjectStore: ...
 
 
 class StoreLane:
-    """One store of a task. It performs steps one after the other, and none after a failure.
+    """One store of a task. It performs steps one after the other, and stops at the first failure.
 
-    `failure` is the reason why the store was given up, or None. `held_up_ms` is the time that the task has waited for
-    this store while another one was ahead, and `limit_ms` its limit. `incarnation` is the registered one.
+    `failure` is the reason why the store was given up, or None. `held_up_ms` is the total time that the task has waited
+    for this store while another one was ahead; `limit_ms` is its limit. `incarnation` is the store's registered
+    INCARNATION.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class StoreLane:
         self._closed = False
 
     def perform(self, step: Step, *, here: bool) -> None:
-        """Perform a step. With `here`, the calling thread does it now; otherwise the lane's own thread does it later.
+        """Perform a step: with `here` now, in the calling thread; otherwise later, in the lane's own thread.
 
-        If the step raises an error, that becomes the lane's failure.
+        An error of the step becomes the lane's failure.
         """
         if here:
             if self.failure is None:
@@ -86,9 +86,9 @@ class StoreLane:
             self._changed.notify_all()
 
     def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, to abort it if the lane fails, and return it.
+        """Remember an upload, so that it is aborted if the lane fails. Return the upload.
 
-        Only the thread that writes to the upload may abort it: with `here` the calling thread, else the lane's own.
+        Only the thread that writes to an upload aborts it: with `here` the calling thread, else the lane's own thread.
         """
         with self._changed:
             (self._uploads_here if here else self._uploads).append(upload)
@@ -106,7 +106,7 @@ class StoreLane:
                 uploads[:] = [other for other in uploads if other is not upload]
 
     def give_up(self, failure: BaseException) -> None:
-        """Perform no more steps. Unfinished uploads are dropped in the background."""
+        """Perform no more steps. Unfinished uploads are aborted later, by the threads that write to them."""
         with self._changed:
             if self.failure is None:
                 self.failure = failure
@@ -114,7 +114,7 @@ class StoreLane:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let the lane's thread end once it has nothing more to do. Does not wait for it."""
+        """Let the lane's thread end after its last step; don't wait. Abort unfinished uploads of the calling thread."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -157,11 +157,11 @@ P = TypeVar("P", bound=StorePart)
 
 
 class StoreLanes:
-    """The lanes of one task. A lane begins on first use. Call the methods from one thread, at the end `close` or
-    `abort` (or `close`, then `abort`).
+    """The lanes of one task, each begun on first use. Call all methods from one thread. At the end call `close`,
+    `abort`, or `close` and then `abort`.
 
-    `incarnations` has the registered INCARNATION of each store. A store may delay the task by `lag_time_max_ms` in
-    total; one of the `followers` by at most FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
+    `incarnations` has the registered INCARNATION of each store. Each store may delay the task by `lag_time_max_ms` in
+    total, one of the `followers` by at most FOLLOWER_WAIT_MS. Stores in `left_out` are given up from the start.
     """
 
     def __init__(
@@ -184,14 +184,14 @@ class StoreLanes:
         self._lanes: dict[StoreId, StoreLane] = {}
 
     def of(self, stores: Iterable[StoreId]) -> list[StoreLane]:
-        """The lanes of these stores, in their order."""
+        """Return the lanes of these stores, in the same order."""
         return [self._lane(store) for store in stores]
 
     def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
         """Wait until each part is done or its store is given up.
 
-        While at least one part is ahead, the time counts against every store whose part is not done. While none is
-        ahead, all stores are equally slow, and none of them delays the task.
+        While at least one part is ahead, the time counts against each store whose part is not done. While no part is
+        ahead, all stores are equally slow, and the time counts against none.
         """
         with self.changed:
             while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
@@ -211,15 +211,15 @@ class StoreLanes:
                     lane.held_up_ms += waited_ms
 
     def failures(self) -> dict[StoreId, str]:
-        """The reason, as a short text, for each store that was given up."""
+        """Return the reason, as a short text, for each store that was given up."""
         return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
 
     def too_slow(self) -> frozenset[StoreId]:
-        """The stores that were given up because they were too slow."""
+        """Return the stores that were given up because they were too slow."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
 
     def in_another_life(self) -> frozenset[StoreId]:
-        """The stores that were wiped or swapped during the task: they have lost all its objects, even early ones."""
+        """Return the stores that were wiped or swapped during the task. They have lost all objects of the task."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
 
     def close(self) -> None:
@@ -255,15 +255,15 @@ def _too_slow(lane: StoreLane) -> RequestTimedOut:
 
 
 def reason(failure: BaseException) -> str:
-    """The message of a SparklogError; of any other failure its repr."""
+    """Return the message of a SparklogError, or the repr of any other failure."""
     return str(failure) if isinstance(failure, SparklogError) else repr(failure)
 
 
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
-    """One error for a write that failed on every store. Its type is that of the error that is most likely to pass.
+    """Return one error for a write that failed on every store. Its type is that of the error most likely to pass.
 
-    Its message names all stores. The error of a single store is unchanged, and so is any error that is no `Exception`,
-    such as an interrupt.
+    Its message names all stores. But the error of a single store is returned unchanged, and so is an interrupt (any
+    error that is not an `Exception`).
     """
     for _, failure in failures:
         if len(failures) == 1 or not isinstance(failure, Exception):

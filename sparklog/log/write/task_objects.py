@@ -1,6 +1,6 @@
-"""All objects that one task is building or uploading, for all its topics and sets of stores, and the memory they take.
+"""All objects that one task builds or uploads, for all its topics and sets of stores, and the memory that they take.
 
-Memory use is bounded: if memory gets tight, the task waits for its uploads, or closes the largest object.
+Memory use is bounded: near the limit, the task waits for its uploads, or closes the largest object.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ MIB: Final = 1 << 20
 class WriterLimits:
     """The amounts that a writer may hold at each stage.
 
-    Bytes are raw (before encoding), but `streamed_from_bytes` is of encoded batches, and `object_bytes` and
-    `live_bytes` are of both.
+    Bytes are raw (before encoding), except `streamed_from_bytes`, which is of encoded batches, and `object_bytes` and
+    `live_bytes`, which are of raw rows and encoded batches together.
 
-    Rows are gathered up to `gather_rows`: enough that vector operations pay, and few enough to fit the processor's
-    caches. With many partitions, the limit is `gather_rows_per_partition` for each, because a slice costs as much as
-    some tens of rows. It never exceeds `most_gathered_rows` or `gather_bytes`.
+    Gathering: rows are collected up to `gather_rows`, enough for vector operations to pay, and few enough to fit the
+    processor's caches. With many partitions, the limit is `gather_rows_per_partition` for each, because a slice costs
+    as much as some tens of rows. It never exceeds `most_gathered_rows` or `gather_bytes`.
 
-    A partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
-    `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
-    single record.
+    Encoding: a partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
+    `object_bytes`, but at least `smallest_full_batch_bytes`. A batch is at most a third larger than `full_batch_bytes`,
+    unless it is a single record.
 
-    Once the encoded and pending rows of all open objects of the task reach `object_bytes` in total, the largest objects
-    are closed until the total is below it. With one partition on one store, encoded batches are written to the store
-    each time they reach `streamed_from_bytes`.
+    Closing: once all open objects of the task together reach `object_bytes`, the largest are closed until the sum is
+    smaller. With one partition on one store, encoded batches are written to the store each time they reach
+    `streamed_from_bytes`.
 
-    Pending rows may keep larger batches in memory that they are slices of. If these exceed the pending rows by more
-    than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory stays under
-    `live_bytes`.
+    Memory: pending rows may be slices of larger batches, and keep these in memory. If the batches exceed the pending
+    rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory stays
+    under `live_bytes`.
     """
 
     gather_rows: int = 8_192
@@ -57,12 +57,12 @@ class WriterLimits:
         return self.full_batch_bytes * 4 // 3
 
     def enough_rows(self, partitions: int) -> int:
-        """The number of rows to gather. With one partition there is nothing to split, so rows are not gathered."""
+        """Return the number of rows to gather: 1 for a single partition, since there is nothing to split."""
         wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
     def enough_bytes(self, pending_partitions: int) -> int:
-        """The raw size in bytes at which a partition's pending rows are encoded."""
+        """Return the raw size in bytes at which a partition's pending rows are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
 
 
@@ -73,8 +73,8 @@ class TaskObjects:
     """The objects of one task. Not thread-safe.
 
     `pending_bytes`: raw rows that wait to be encoded, in `pending_partitions` partitions. `held_bytes`: encoded batches
-    of open objects. `streamed_bytes`: the part of these objects that is already in the stores. `pinned_bytes`: an upper
-    bound of the raw memory that pending rows keep alive.
+    of open objects, in memory. `streamed_bytes`: encoded batches of open objects, already written to the stores.
+    `pinned_bytes`: an upper bound of the raw memory that pending rows keep alive.
     """
 
     def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
@@ -92,31 +92,29 @@ class TaskObjects:
         return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
 
     def make_room(self, wanted_bytes: int) -> None:
-        """Wait for uploads while `wanted_bytes` more would exceed `live_bytes`. Also frees finished uploads."""
+        """Free finished uploads. Then wait for others while `wanted_bytes` more in memory would exceed `live_bytes`."""
         while self._uploading and self._uploading[0].is_over:
             self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
-        """Wait for running uploads while they and one more, of `size_bytes`, would together exceed the size of one
-        object.
-        """
+        """Wait while the running uploads and one of `size_bytes` together would be larger than one object may be."""
         while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 
     def close_largest(self) -> None:
-        """Close the largest objects until the open ones together are smaller than one object may be."""
+        """Close the largest objects until all open objects together are smaller than one object may be."""
         while self.is_full:
             max(self.writers, key=lambda writer: writer.size_bytes).close()
 
     def uploads(self, uploading: Uploading) -> None:
-        """Take over a closed object whose stores have begun to publish it."""
+        """Keep track of an upload that has begun."""
         self._uploading.append(uploading)
         self._uploading_bytes += uploading.size_bytes
 
     def finish(self) -> None:
-        """Close all objects and wait until they are uploaded.
+        """Close all objects, wait until they are uploaded, and close the lanes.
 
         If there is only one object writer, and it has a single store, the calling thread uploads the last object.
         """

@@ -1,8 +1,8 @@
 """Write the rows of one task to one topic: each row to its partition, each partition to the stores that hold it.
 
-    add -> gathered -> routed, split -> the object writer of the partition's set of stores
+    rows added -> gathered -> split by partition -> the object writer for the partition's set of stores
 
-Rows are hashed, sorted and copied at most once, however many sets of stores the topic's partitions have.
+Rows are hashed, sorted and copied at most once, even if the topic's partitions have many sets of stores.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sparklog.log.write.task_objects import TaskObjects
 
 
 class TopicWriter:
-    """Writes rows to a topic. Call `add` any number of times, `split_gathered`, `task.finish`, then `written`.
+    """Writes rows to a topic. Call `add` any number of times, then `split_gathered`, `task.finish` and `written`.
 
-    Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once per batch with null
-    timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records; each call of
-    `split_gathered` moves on to the next partition.
+    Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once for each added batch
+    with null timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records;
+    with each call of `split_gathered` it moves to the next partition.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class TopicWriter:
         self._writer_of: dict[PartitionIndex, ObjectWriter] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add canonical rows (`records_schema.canonical`, without a topic column).
+        """Add rows as `records_schema.canonical` returns them, but without a topic column.
 
-        Raises RecordTooLarge, UnknownTopicOrPartition, NoReplicaOnline, and whatever an upload raises.
+        Raises RecordTooLarge, UnknownTopicOrPartition, NoReplicaOnline, and what an upload raises.
         """
         if not rows.num_rows:
             return
@@ -102,9 +102,9 @@ class TopicWriter:
             self._unpin()
 
     def written(self) -> list[tuple[NewObject, list[NewSlice]]]:
-        """The uploaded objects, each with its slices; those of a partition in the order of writing.
+        """Return the uploaded objects, each with its slices. Those of a partition are in the order of writing.
 
-        A slice's `object_index` points into this list. Every added record is in exactly one slice.
+        A slice's `object_index` is a position in this list. Every added record is in exactly one slice.
         """
         written: list[tuple[NewObject, list[NewSlice]]] = []
         for writer in self._writers.values():
@@ -136,7 +136,7 @@ class TopicWriter:
             self.split_gathered()
 
     def _writer(self, partition: PartitionIndex) -> ObjectWriter:
-        """The object writer of the partition's set of stores."""
+        """Return the object writer for the partition's set of stores."""
         writer = self._writer_of.get(partition)
         if writer is None:
             writer = self._writer_of[partition] = self._begun(partition)

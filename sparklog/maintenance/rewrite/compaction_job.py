@@ -1,4 +1,4 @@
-"""The compaction job: the log keeps the last record of each key (C-01 to C-07).
+"""The compaction job: the log keeps the last record of each key.
 
     plan -> shuffle the keys, rewrite the stretches (`compaction_tasks.py`) -> one swap per stretch -> move the cleaner
 
@@ -65,7 +65,7 @@ def run_compaction(
 
 
 class _Ordered(NamedTuple):
-    """A partition's part of a shuffle: its plan, and the rewrite and the range of each of its stretches."""
+    """A partition's part of a shuffle: its plan, and for each of its stretches a rewrite order and the range."""
 
     planned: PartitionToCompact
     rewrites: list[RewriteOrder]
@@ -87,7 +87,7 @@ class CompactionJob:
         self._again: list[PartitionToCompact] = []  # planned again, because they lost records since their plan
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The partitions that are due. Those whose swaps would be refused now are left for later."""
+        """Return a row for each partition that is due; postponed if the partition's swaps would be refused now."""
         clock_ms = frame.clock.now_ms()
         state = frame.connection.follower.newest_state()
         for topic in frame.chosen_topics(state):
@@ -152,7 +152,7 @@ class CompactionJob:
                 self._note(planned, WorkOutcome.DONE)
 
     def _order(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> _Ordered | None:
-        """The rewrites of a partition. None if it changed since the plan, or if its swaps would be refused now."""
+        """Return a partition's rewrites; None if it changed since the plan, or if its swaps would be refused now."""
         key = _key(due)
         slices = _still_there(state, due)
         if slices is None:
@@ -183,10 +183,9 @@ class CompactionJob:
         return _Ordered(due, rewrites, ranges)
 
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
-        """Swap in the rewritten stretches.
+        """Swap in the rewritten stretches, and return the command that moves the cleaner.
 
-        Returns the command that moves the cleaner; None if a rewrite failed, or a swap was refused for another reason
-        than that its records were deleted.
+        None if a rewrite failed, or if a swap was refused, unless that was only because its records had been deleted.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
@@ -230,9 +229,9 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that `rewritten_anyway` chooses, to cover empty ones beside them.
+        """Rewrite the stretches that `rewritten_anyway` chooses, so that they cover the empty stretches beside them.
 
-        Changes their outcomes in `runs`; returns errors.
+        Replaces their outcomes in `runs`, and returns the errors.
         """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
@@ -252,9 +251,9 @@ class CompactionJob:
         return errors
 
     def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
-        """Plan a partition once more for this run if its log start rose since the plan.
+        """Plan a partition once more in this run, if its log start rose since the plan.
 
-        Otherwise later runs plan it.
+        If it did not, the partition is left to a later run.
         """
         partition = state.partitions.get(_key(due))
         if partition is not None and partition.log_start > due.partition.log_start:
@@ -269,11 +268,11 @@ class CompactionJob:
         self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: WorkOutcome | None, *messages: str) -> None:
-        """Record an outcome (if not None) and messages on the partition. A failed partition stays failed."""
+        """Add messages to the partition's row, and set its outcome (None: unchanged). A failure stays a failure."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:
-        """Record the work done. Stretches whose swaps were refused do not count, but the requests for them do."""
+        """Add the work done to the partition's row. Stretches of the `refused` swaps count only as requests."""
         uploads = sum(len(outcome.rewritten.objects) for outcome in every if outcome.rewritten is not None)
         parts = [
             (part, outcome)
@@ -305,7 +304,10 @@ class CompactionJob:
 
 
 def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) -> list[bytes]:
-    """The ranges whose keys are read, about READ_BYTES per task. Stretches are cut, and small ones share a task."""
+    """Return KeysOrders in MessagePack: the ranges whose keys are read, in tasks of about READ_BYTES.
+
+    Large stretches are cut, and small ones share a task.
+    """
     places = frame.connection.places(state)
     weighed = [
         (log, WeighedRange(planned.topic_id, planned.partition, planned.start, planned.end, part.size_bytes))
@@ -327,7 +329,7 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
 
 
 def _still_there(state: ClusterState, planned: PartitionToCompact) -> SliceColumns | None:
-    """The segments of all stretches, or None if they are no longer the planned ones."""
+    """Return the segments of all stretches; None if the log has other segments there than planned."""
     whole = planned.stretches.sums()
     return still_there(state, _key(planned), OffsetRange(whole.start, whole.end), planned.digest)
 

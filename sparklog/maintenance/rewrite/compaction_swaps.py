@@ -1,7 +1,8 @@
 """Turns the rewritten stretches of a partition into its swaps. Pure.
 
-A slice holds at least one record. So a stretch with no records left gets no slice of its own: a rewritten neighbour
-covers its offsets, too. No slice covers a gap that an election left, so neighbours are on the same side of a gap.
+A slice holds at least one record. So a stretch with no records left gets no slice of its own: the slice of a rewritten
+neighbour covers its offsets as well. No slice covers a gap that an election left, so the neighbour must be on the same
+side of the gap.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Drop spare records (`StretchOutcome.is_spare`) if the run keeps any other record. Otherwise the last spare record
-    stays.
-    """
+    """Drop the spare records of a run (`StretchOutcome.is_spare`). If it has no other records, keep the last one."""
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None
@@ -71,9 +70,10 @@ def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
-    """The stretches of a run that must be rewritten after all, so that every offset has a slice.
+    """Return the indexes of stretches of a run that must be rewritten although they are unchanged or empty.
 
-    They are unchanged neighbours of empty stretches. If the whole run is empty, the last stretch keeps its last record.
+    An unchanged one is chosen if it must cover an empty neighbour's offsets. If the whole run is empty, the last
+    stretch is chosen, to keep its last record.
     """
     chosen: list[int] = []
     for empty, run in groupby(range(len(stretches)), key=lambda number: stretches[number].is_empty):
@@ -87,7 +87,7 @@ def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """One swap for each rewritten stretch of a run. It also covers the empty stretches after it, or else before it."""
+    """Return one swap for each rewritten stretch of a run. It also covers empty stretches after it, or before it."""
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []
     for stretch in stretches:

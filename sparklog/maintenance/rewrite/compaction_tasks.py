@@ -1,8 +1,8 @@
 """The tasks of a compaction: read keys, and rewrite the segments of a stretch with the records that are left.
 
-Between them is a shuffle (`KeyShuffle`): it determines the last offset of each key, and hands each stretch the offsets
-that are left in it. Only keys and offsets go through the shuffle. Values go from a store through one task to the
-stores.
+Between the two kinds of task is a shuffle (`KeyShuffle`): it finds the last offset of each key, and hands each stretch
+the offsets that are left in it. Only keys and offsets go through the shuffle. Values go from a store through one task
+to the stores.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ KEYS: Final = pa.schema([("log", pa.int32()), ("key", pa.binary()), ("stretch", 
 
 
 class KeyShuffle(Protocol):
-    """The port for the shuffle of keys: `spark/maintain/key_shuffle.py`."""
+    """The port for the shuffle of keys. Its adapter is `spark/maintain/key_shuffle.py`."""
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
         """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` and its LeftRecords.
 
-        Stretches are numbered like `rewrites`. Returns the results of `rewrite_stretch` in that order. Raises
-        SparklogError if a read fails, or the tasks could not be run.
+        The number of a stretch is its index in `rewrites`. Returns the results of `rewrite_stretch` in this order.
+        Raises SparklogError if a read fails, or if the tasks could not be run.
         """
         ...
 
 
 class KeysOrder(msgspec.Struct, frozen=True):
-    """Ranges for one task, each with its log (a number for the partition in this shuffle) and its stretch."""
+    """The ranges whose keys one task reads: (log, stretch, range). `log` is the partition's number in this shuffle."""
 
     places: StorePlaces
     ranges: tuple[tuple[int, int, RangeToRead], ...]
@@ -55,8 +55,8 @@ class KeysOrder(msgspec.Struct, frozen=True):
 class RewriteOrder(msgspec.Struct, frozen=True):
     """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` are dropped.
 
-    `position` is that of the cleaner: tombstones from there on are passed for the first time. `incarnations` of each
-    store are as registered. `lag_time_max_ms`: the longest time for which a store may delay the task in total.
+    `position` is that of the cleaner: no compaction has passed the tombstones from there on yet. `incarnations` are
+    those with which the stores are registered. `lag_time_max_ms`: how long the task may wait for one store in total.
     """
 
     places: StorePlaces
@@ -83,9 +83,9 @@ class LeftRecords(msgspec.Struct, frozen=True):
 class StretchOutcome(msgspec.Struct, frozen=True):
     """The outcome of one stretch: no records left (`rewritten` is None), all left (`unchanged`), or an upload.
 
-    `is_spare`: the upload has just one record that should be dropped. It is kept in case the log has nothing else,
-    because a slice has at least one. `passes_tombstones`: some tombstones are left that no compaction had passed
-    before.
+    `is_spare`: the upload has a single record that could be dropped. It is needed if no other stretch of the run keeps
+    a record, because a slice has at least one. `passes_tombstones`: some of the kept tombstones had not been passed by
+    a compaction before.
     """
 
     rewritten: Rewritten | None = None
@@ -115,7 +115,7 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
 def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
     """Task: rewrite the stretch of a RewriteOrder with the records in `left`, and return a StretchOutcome.
 
-    Of the records in `left`, tombstones below `tombstones_below` are dropped as well.
+    Tombstones below the order's `tombstones_below` are dropped even if they are in `left`.
     """
     order = msgspec.msgpack.decode(payload, type=RewriteOrder)
     offsets, is_tombstone = left.marks >> 1, (left.marks & 1).astype(np.bool_)
@@ -143,7 +143,7 @@ def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
 def rewrite_anyway(payload: bytes) -> bytes:
     """Task: rewrite a stretch with all its records, or only its last one, so that its segment can cover neighbours.
 
-    The payload is (RewriteOrder, range of the stretch, True for only the last record); returns a StretchOutcome.
+    The payload is (RewriteOrder, range of the stretch, True for only the last record). Returns a StretchOutcome.
     """
     order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
     try:
@@ -155,7 +155,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
-    """Upload the kept records. A failure is an outcome too: it does not stop other stretches."""
+    """Upload the kept records, and return the outcome. A failure is returned as well, so it stops no other stretch."""
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:
@@ -172,8 +172,8 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
 
 
 def _as_planned(plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Return the old plan: a compaction reads its planned segments or fails.
+    """Return the old plan: if planned segments were replaced, the read fails.
 
-    If they were replaced, its swap would be refused.
+    Reading the new ones would be in vain, because the swap would be refused.
     """
     return plan

@@ -1,4 +1,4 @@
-"""The roll job: rewrites append objects into sealed segments, one swap per segment (S-06)."""
+"""The roll job: rewrites append objects into sealed segments, one swap per segment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RollJob:
         self._rows: dict[TopicPartition, PartitionResult] = {}
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The segments that are due, by partition. Those whose swap would be refused now are left for later."""
+        """Return a row for each partition with segments that are due."""
         state = frame.connection.follower.newest_state()
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
@@ -66,8 +66,9 @@ class RollJob:
         return list(self._rows.values())
 
     def _planned(self, state: ClusterState, topic: Topic, due: Sequence[SegmentToRoll]) -> PartitionResult:
-        """The row of a partition with the segments that are due; without work, and postponed, if a swap would be
-        refused now.
+        """Return the row of a partition with the segments that are due.
+
+        If a swap would be refused now, the row is postponed and has no work.
         """
         key = _key(due[0])
         row = PartitionResult(f"{topic.name}-{key.partition}", topic.name, key.partition, "", Work())
@@ -84,7 +85,7 @@ class RollJob:
         return msgspec.structs.replace(row, reason=reason, planned=planned)
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Rewrite segments in tasks. After each round, swap in its segments with one command each."""
+        """Rewrite segments in rounds of tasks. After each round, swap in its segments, with one command for each."""
         rolled = 0
         for round_ in chunks(_packed(self._due), frame.tasks.tasks_at_once):
             orders = [self._order(frame, pack) for pack in round_]
@@ -171,10 +172,10 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 
 
 class RollOrder(msgspec.Struct, frozen=True):
-    """The work of one task. `n0`: the chain position of the order, for its uploads and swaps.
+    """The work of one task. `n0`: the chain position before the uploads and swaps of the task.
 
-    `incarnations`: of each store, as registered. `lag_time_max_ms`: the longest time for which a store may delay the
-    task in total.
+    `incarnations`: those with which the stores are registered. `lag_time_max_ms`: how long the task may wait for one
+    store in total.
     """
 
     places: StorePlaces
@@ -192,9 +193,7 @@ class RollOutcome(msgspec.Struct, frozen=True):
 
 
 def roll_segments(payload: bytes) -> bytes:
-    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failed segment does not stop the
-    others.
-    """
+    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure stops no other segment."""
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
@@ -211,7 +210,7 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """The outcome without the stores that have lost their objects: a failure if a segment was on no other store."""
+    """Return the outcome without `stores`, which lost their objects; a failure if a segment had no other store."""
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)
@@ -229,7 +228,7 @@ def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]
 
 
 def _packed(segments: Sequence[SegmentToRoll]) -> list[tuple[SegmentToRoll, ...]]:
-    """Distribute segments over tasks: small ones together, in order, within TASK_BYTES and MOST_SLICES."""
+    """Distribute segments over tasks, in order. Small ones share a task, within TASK_BYTES and MOST_SLICES."""
     task_bytes = min(TASK_BYTES, sum(segment.size_bytes for segment in segments) // FEWEST_TASKS)
     return list(
         packs(segments, (lambda segment: segment.size_bytes, task_bytes), (lambda segment: segment.slices, MOST_SLICES))

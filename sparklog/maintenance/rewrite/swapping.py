@@ -1,7 +1,4 @@
-"""Helpers for the jobs that rewrite segments.
-
-Check that the plan and a swap are still possible, and choose the stores.
-"""
+"""Checks that a planned rewrite and its swap are still possible, and chooses the stores for the new segments."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
 
 
 def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
-    """The target of the partition's rewritten segments: the stores in sync."""
+    """Return the target of the partition's rewritten segments: its in-sync stores, and settings of its topic."""
     topic = state.topics[key.topic_id]
     config = state.topic_config(topic)
     return SegmentTarget(

@@ -1,10 +1,10 @@
-"""The part of vacuum that keeps the metadata small: it deletes old snapshots with what only they name, and old entries.
+"""The part of vacuum that keeps the metadata small: it deletes old entries, old snapshots, and what only they name.
 
-    for the metadata, and for the copies of it on each store: find snapshots -> plan -> look again -> delete snapshots,
+    for the metadata, and for its copies on each store: find snapshots -> plan -> find them again -> delete snapshots,
     chunks and bodies -> delete blocks of entries (`chain/snapshot/old_snapshots.py`, `chain/old_entries.py`)
 
-The decision for each place depends on its own snapshots alone. So each store with copies remains enough for a restore,
-whenever this run is killed: the store has the snapshots that stay, and every entry after the oldest of them.
+The snapshots in a place alone decide what is old there. So whenever this run is killed, each store with copies remains
+enough for a restore: it has the snapshots that stay, and every entry after the oldest of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """A place with metadata: the cluster's own, or the copies on one store. `check` raises if nothing may be deleted
-    there.
+    """A place with metadata: the cluster's own, or the copies on one store.
+
+    `check` raises an error if nothing may be deleted there.
     """
 
     name: str
@@ -37,7 +38,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
-    """The metadata to delete, a row for each place and kind that has any.
+    """Return the metadata to delete: for each place, a row for old snapshots and one for old entries, if there are any.
 
     A place that can't be read is a failed row.
     """
@@ -55,7 +56,10 @@ def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
 
 
 def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> list[PartitionResult]:
-    """Look again, then delete: since the plan was made, a new snapshot may name objects that were old."""
+    """Decide again what is old, and delete it. Returns the rows with the work done.
+
+    Since the plan was made, a new snapshot may name objects that were old.
+    """
     rows = []
     plans = {row.place: row for row in planned}
     for place in _places(frame):
@@ -78,7 +82,7 @@ def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> 
 
 
 def _places(frame: JobFrame) -> Iterator[_Place]:
-    """The metadata itself, then the stores that may have copies of it. A fenced store is skipped until it is back."""
+    """Yield the metadata itself, then each store that may have copies of it, except fenced stores."""
     root = frame.connection.follower.store
     yield _Place("metadata", lambda: root)
     state = frame.connection.follower.newest_state()
@@ -130,7 +134,7 @@ def _delete_entries(
 
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
-    """The rows with any work, or with a failure, marked as rows about metadata."""
+    """Return the rows that have any work or a failure, marked with `is_metadata`."""
     return [
         msgspec.structs.replace(row, is_metadata=True)
         for row in rows

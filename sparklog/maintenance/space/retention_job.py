@@ -1,4 +1,4 @@
-"""The retention job: drops old segments from the log; after the delay their objects are deleted (R-01 to R-06)."""
+"""The retention job: drops old segments from the log; after the delay their objects are deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHAIN_REQUESTS = 2  # the entry, and the check for its void mark
 
 
 def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
-    """Move the log starts up as `retention.ms` (counted from `now_ms`) and `retention.bytes` require.
+    """Raise log starts as `retention.ms` (counted from `now_ms`) and `retention.bytes` require.
 
     Only the deletion of many objects runs as tasks. Raises UnknownTopicOrPartition, ClusterNotFound, and errors from
     reading the chain.
@@ -35,7 +35,7 @@ class RetentionJob:
         self._due: list[tuple[PartitionResult, RetentionCut]] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The segments to drop, by partition."""
+        """Return a row for each partition with segments to drop."""
         state = frame.connection.follower.newest_state()
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
@@ -49,9 +49,7 @@ class RetentionJob:
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Commit one command per partition. A log start that is at or above the planned offset by now stays as it
-        is.
-        """
+        """Commit one command per partition. A log start that has reached the planned offset meanwhile stays."""
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):

@@ -1,4 +1,4 @@
-"""The vacuum job: deletes orphans below FLOOR (F-09), and metadata that the chain no longer needs.
+"""The vacuum job: deletes orphans below FLOOR, and metadata that the chain no longer needs.
 
     raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old metadata -> print
     -> (--dry-run stops here) -> list the prefixes with orphans again, deleting each orphan by its name -> drop
@@ -55,7 +55,10 @@ class VacuumJob:
         self._old: list[PartitionResult] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
+        """Raise FLOOR, and return a row for each prefix of keys with orphans, and for old metadata.
+
+        With --dry-run, the due FLOOR is used instead, and not raised.
+        """
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
         searches, self._failed = orphan_searches(frame, floor)
         for search, result in zip(searches, run_searches(frame, searches, delete=False), strict=True):
@@ -88,7 +91,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: do the search of a _VacuumOrder, and return OrphansFound. A listing that breaks off is one failure."""
+    """Task: do the search of a _VacuumOrder, and return OrphansFound. An error that ends the search is one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         stores, name = Stores(order.places), order.search.store
@@ -100,7 +103,7 @@ def search_store(payload: bytes) -> bytes:
 
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
-    """The result of each search, in order. A store that does not answer, or a task that could not run, is a failure."""
+    """Return the result of each search, in order. A search that a store or a task could not finish is a failure."""
     state = frame.connection.follower.newest_state()
     places = frame.connection.places(state)
     results: list[OrphansFound] = []
@@ -116,10 +119,10 @@ def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: b
 
 
 def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
-    """One search per store and prefix, and a row for each store that can't be listed.
+    """Return one search per store and prefix, and a failed row for each store that can't be listed.
 
-    The searches use the newest state. It is at or after FLOOR's entry, so an object below FLOOR that it does not name
-    is an orphan for ever.
+    The searches use the newest state, which is at or after FLOOR's entry. So an object below FLOOR that this state does
+    not name is an orphan for ever.
     """
     searches: list[OrphanSearch] = []
     failed: list[PartitionResult] = []
@@ -170,9 +173,10 @@ def _listings(result: OrphansFound) -> int:
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
-    """Drop uploads older than `floor.delay.ms` that were never published.
+    """Drop uploads that were begun more than `floor.delay.ms` ago and never published.
 
-    An upload that is still in progress then fails as a whole.
+    If such an upload is still in progress, it fails as a whole. Returns a row for each store with dropped uploads, or
+    with a failure.
     """
     state = frame.connection.follower.newest_state()
     before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms

@@ -1,4 +1,4 @@
-"""A damaged object that recovery found on a store, and the callback that reports its outcome."""
+"""An object that recovery found damaged on a store, and the type of the callback that notes its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Note = Callable[[StoreId, Collection[TopicPartition], WorkOutcome | None, str], 
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """An object that is not whole on a store, with its slices that the store should hold, and the check's result."""
+    """An object that is not whole on a store.
+
+    `object` has the slices that the store should hold. `check` is the result of the check.
+    """
 
     store: StoreId
     object: ObjectToCheck

@@ -1,12 +1,12 @@
-"""The recovery job: read the objects above each store's recovery point, and repair damaged ones (F-03 to F-05).
+"""The recovery job: read the objects above each store's recovery point, and repair damaged ones.
 
-    plan: a row per replica -> print -> (--dry-run stops here) -> read and check in tasks, indexes are put again
-    -> damaged objects: removed from the store's log in the chain, then deleted, then fetched again (`repair.py`)
-    -> objects that no store has whole: put together from the good batches (`salvage.py`), or reported by name
-    -> leaders, where there was none and a replica has everything now -> recovery points -> checkpoints
+    plan: a row per replica -> print -> (--dry-run stops here) -> read and check in tasks, rewrite damaged indexes
+    -> damaged objects: end the store's log before them in the chain, then delete, then fetch them again (`repair.py`)
+    -> objects that no store has whole: build from the good batches (`salvage.py`), or report by name
+    -> elect leaders of partitions that had none, if a replica has everything now -> recovery points -> checkpoints
 
-The recovery point rises only over objects that were read and are whole. A reader never gets damaged bytes meanwhile:
-each batch is verified, and the next holder is asked.
+The recovery point rises only over objects that were read and are whole. Readers never get damaged bytes meanwhile: they
+verify each batch, and ask the next holder if it is damaged.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def run_recovery(
     accept_loss: bool = False,
     **options: Unpack[JobOptions],
 ) -> JobReport:
-    """Check the objects above the recovery points of all stores, or of `stores`; with `full`, all objects. Repair them.
+    """Check the objects above the recovery points, and repair damaged ones. With `full`, check all objects.
 
-    With `accept_loss`, records that no store can provide any more become a gap in the log: a read there is DATA_LOSS.
-    Raises BrokerIdNotRegistered, UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
+    With `stores`, only objects on these stores are checked. With `accept_loss`, records that no store can provide any
+    more become a gap in the log: a read there is DATA_LOSS. Raises BrokerIdNotRegistered, UnknownTopicOrPartition,
+    ClusterNotFound, and any error of reading the chain.
     """
     return run_job(RecoveryJob(stores, full=full, accept_loss=accept_loss), cluster_url, **options)
 
@@ -74,7 +75,7 @@ class RecoveryJob:
         self._whole: dict[StoreId, set[ObjectNumber]] = {}
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The replicas with objects to read, store by store, with the cost of reading them."""
+        """Return a row for each replica with objects to read or fetch, store by store, with the cost."""
         state = frame.connection.follower.newest_state()
         self._n = EntryNumber(state.n)
         for store in self._stores or sorted(state.stores):
@@ -122,7 +123,7 @@ class RecoveryJob:
     # ---- reading --------------------------------------------------------------------------------
 
     def _checked(self, frame: JobFrame, store: StoreId) -> list[Damage]:
-        """Read the objects that are due on a store. Returns the damaged ones that were not deleted meanwhile."""
+        """Read the objects that are due on a store. Returns those that are damaged in a second read as well."""
         state = frame.connection.follower.newest_state()
         check_registered(frame, state, store)
         wanted = sum(len(replica.numbers) for replica in self._due[store])
@@ -149,7 +150,7 @@ class RecoveryJob:
         return list(self._confirmed(frame, store, damaged))
 
     def _objects(self, frame: JobFrame, replica: ReplicaToCheck) -> Iterator[ObjectToCheck]:
-        """The objects of a replica that the newest state still names."""
+        """Yield the objects to read of a replica, except those that the newest state no longer names."""
         for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
             numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
             state = frame.connection.follower.newest_state()
@@ -159,9 +160,9 @@ class RecoveryJob:
                     yield ObjectToCheck(NamedObject(number, object_), replica.topic)
 
     def _confirmed(self, frame: JobFrame, store: StoreId, damaged: Sequence[ObjectNumber]) -> Iterator[Damage]:
-        """Read damaged objects again, and yield those that are still named and damaged.
+        """Read damaged objects again. Yield those that are damaged again, and that the store should still hold.
 
-        A read may fail once, and retention may have deleted the object meanwhile.
+        The first read may have failed by chance, or retention may have deleted the object meanwhile.
         """
         objects = {}
         state = frame.connection.follower.newest_state()
@@ -182,7 +183,7 @@ class RecoveryJob:
                     yield Damage(store, object_, outcome.check)
 
     def _fill(self, frame: JobFrame, store: StoreId, due: Sequence[ReplicaToCheck], repair: Repair) -> None:
-        """Fetch the objects that the store lacked when the run was planned, and still lacks."""
+        """Fetch the objects that the store lacked at the time of the plan, unless it has got them since."""
         objects = []
         state = frame.connection.follower.newest_state()
         lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
@@ -199,10 +200,10 @@ class RecoveryJob:
                     self._count(store, partitions_of(object_.slices), object_)
 
     def _elect(self, frame: JobFrame) -> None:
-        """Elect a leader if a partition has none although a replica has every committed record.
+        """Elect a leader for each partition that has none, if a replica has every committed record.
 
-        That happens if records were given up, by this run or by one that was killed, and nothing after them had to be
-        fetched. (A report of an agent or a run also leads to an election.)
+        Usually the report of a copied object leads to the election. But if records were given up, by this run or by one
+        that was killed, there may be nothing left to copy.
         """
         state = frame.connection.follower.newest_state()
         elections = tuple(
@@ -221,9 +222,10 @@ class RecoveryJob:
     # ---- the recovery point ---------------------------------------------------------------------
 
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
-        """Raise the recovery point over the objects read, unless another process has registered the store again.
+        """Raise the recovery point over the objects that were read and are whole.
 
-        `registrations`: those that stores got from this run's own reports of losses.
+        Does nothing if another process has registered the store again. `registrations`: the registrations that stores
+        got when this run reported their losses.
         """
         registration = registrations.get(store, self._registrations[store])
         state = frame.connection.follower.newest_state()
@@ -252,7 +254,10 @@ class RecoveryJob:
     def _note(
         self, store: StoreId, keys: Collection[TopicPartition], outcome: WorkOutcome | None, message: str
     ) -> None:
-        """Note the outcome of an object on the rows of its partitions; a failure stays a failure."""
+        """Add a message to the rows of the given partitions, and set their outcome. A failure stays a failure.
+
+        If none of them has a row, the first row of the store is used.
+        """
         rows = [(store, key) for key in keys if (store, key) in self._rows]
         for replica in rows or [replica for replica in self._rows if replica[0] == store][:1]:
             row = self._rows[replica].noted(outcome, message)

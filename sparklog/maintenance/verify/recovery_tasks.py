@@ -27,7 +27,7 @@ _FIXED_REQUESTS: Final = 2  # the index, and the length of the object
 
 
 class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
-    """An object, the topic that it is named after, and its slices that are to be compared as well."""
+    """An object, and the topic in its name. If `slices` are given, they are compared with the object as well."""
 
     named: NamedObject
     topic: str
@@ -50,12 +50,10 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects of a store to check.
+    """The work of one task: objects of a store to check. With `mend`, damaged indexes of whole objects are restored.
 
-    The store's INCARNATION is compared with `incarnation` before and after an index is restored, and once damage was
-    found. With `mend`,
-    indexes are restored. If an object's own index can't say which of its batches are damaged, the index on another
-    store does.
+    The store's INCARNATION is compared with `incarnation` before and after an index is restored, and if there is
+    damage. If the index of a damaged object can't show which batches are damaged, the index on another store is used.
     """
 
     places: StorePlaces
@@ -66,7 +64,10 @@ class CheckOrder(msgspec.Struct, frozen=True):
 
 
 class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """The result of checking one object; `error` if the store gave no answer. `mended`: its index was restored."""
+    """The result of checking one object. If it could not be checked, `check` is None and `error` is the reason.
+
+    `mended`: the object's index was damaged, and has been restored.
+    """
 
     check: ObjectCheck | None
     error: str = ""
@@ -74,14 +75,14 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if the object and its index are now what the chain names, maybe because the index was restored."""
+        """True if the object and its index are now as the chain names them, perhaps after the index was restored."""
         return self.check is not None and (self.check.is_whole or self.mended)
 
 
 def check_objects(payload: bytes) -> bytes:
     """Task: check the objects of a CheckOrder, and return a list of CheckOutcome.
 
-    If the store does not answer, it is not asked for the other objects.
+    After the store has failed to answer once, it is not asked for the remaining objects.
     """
     order = msgspec.msgpack.decode(payload, type=CheckOrder)
     stores = Stores(order.places)
@@ -104,7 +105,10 @@ def check_objects(payload: bytes) -> bytes:
 def checked(
     frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
 ) -> list[tuple[ObjectToCheck, CheckOutcome]]:
-    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and errors of running tasks."""
+    """Check objects of a store, with a task for each pack. Return each object with its outcome, in order.
+
+    Raises BrokerIdNotRegistered, and errors of running tasks.
+    """
     state = frame.connection.follower.newest_state()
     places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
     orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
@@ -116,7 +120,7 @@ def checked(
 
 
 def packed(objects: Iterable[ObjectToCheck]) -> Iterator[tuple[ObjectToCheck, ...]]:
-    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object."""
     return packs(objects, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
@@ -147,8 +151,9 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """Replace damage by an error if the store was unmounted, wiped or swapped meanwhile: the damage means nothing
-    then.
+    """Replace the outcomes of damaged objects by an error if the store was unmounted, wiped or swapped meanwhile.
+
+    In that case the damage does not show the state of the registered store.
     """
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes

@@ -1,8 +1,8 @@
 """Repair damaged objects of a store from other stores that have them whole.
 
-    every holder read, and one is whole -> ReportLoss: the store's log ends before the damage, in the chain
-    -> the damaged object and its index deleted by name -> copied from the whole one -> filled as any replica that lags
-    (`replication_job.py`) -> read
+    read every holder; one has the object whole -> ReportLoss: in the chain, the store's log ends before the damage
+    -> delete the damaged object and its index by name -> copy the whole one -> fill the replica like any that lags
+    (`replication_job.py`) -> read it
 
 The order matters. Nothing is deleted before the chain has stopped counting on it, so no election and no acknowledgement
 relies on a missing copy. A run that dies at any point leaves a store with a new registration, and therefore without a
@@ -10,15 +10,15 @@ recovery point: the next run reads everything, finds the remaining work, and doe
 harmless: other replicas have everything that the store has. Otherwise the repair waits for them. Readers ask the next
 holder meanwhile.
 
-An agent does not take a damaged object that is still there for the copy that it wants. What it copies meanwhile may be
-damaged at its source, because copies by the stores themselves compare only lengths. So the job looks again after the
-store was filled, and starts over if necessary.
+If a damaged object is still on the store, an agent does not accept it as the copy that it wants. What an agent copies
+meanwhile may be damaged at its source, because copies by the stores themselves compare only lengths. So the job reads
+the objects again after the store was filled, and starts over if necessary.
 
-Two runs may repair the same object. One may delete a copy that the other has fetched since the first one read it,
-because stores have no conditional deletion. Both read the object again at the end, and fetch it again. There is one
-case in which the copy stays missing. The first run is delayed between its last look at the chain and the deletion,
-until the other has reported its copy, and it is killed right after the deletion. Then the copy is missing until verify,
-`--full` or the store's agent looks for it; other stores have it.
+Two runs may repair the same object. One run may delete a copy that the other has just fetched, because stores have no
+conditional deletion. Each run reads the object again at the end, and fetches it again if it is missing. The copy stays
+missing only if a run is delayed between its last look at the chain and the deletion, the other run reports its copy in
+that time, and the first run is killed right after the deletion. Then other stores have the object, and verify, `--full`
+or the store's agent finds that the copy is missing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ATTEMPTS: Final = 3
 class Repair:
     """Repairs the damages of one run. `note` is called with the outcome of each.
 
-    Afterwards `repaired` has the objects that were fetched again and read, by store. `registrations` has the
+    Afterwards, `repaired` has by store the objects that were fetched again and are whole. `registrations` has the
     registrations that the stores got when their losses were reported.
     """
 
@@ -73,7 +73,7 @@ class Repair:
         self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
-        """Repair every object that another store has whole. Put together, give up or report the other objects."""
+        """Repair every damaged object that another store has whole. Salvage the objects that no store has whole."""
         by_object: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
             by_object.setdefault(damage.number, []).append(damage)
@@ -102,15 +102,15 @@ class Repair:
     def _read_everywhere(
         self, by_object: Mapping[ObjectNumber, Sequence[Damage]]
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
-        """Read the damaged objects on all stores that hold them now, and note in `_whole` a store that has one whole.
+        """Read the damaged objects wherever they may be, and keep in `_whole` a store that has the object whole.
 
-        Returns the damages of this reading by object; and by object and store, the reasons why stores could not be read
-        that may have it whole.
+        Returns the damages that this reading found, by object. Also returns by object and store why a store that may
+        have the object whole could not be read.
 
-        Since the damages were found, another run may have repaired an object, an agent may have reported its loss, or a
-        person may have put it back. Such an object must not look lost. A replica that ends before the object in the
-        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones. While no
-        replica may lead, they may be the last ones, so each replica has to answer.
+        Since the first reading, another run may have repaired an object, an agent may have reported its loss, or a
+        person may have put it back. Such an object must not look lost. A replica whose log ends before the object in
+        the chain, because it lost an earlier one, may still have the right bytes. While a partition has no leader,
+        these may be the last right bytes, so each of its replicas has to answer.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
         silent: dict[ObjectNumber, dict[StoreId, str]] = {}
@@ -148,18 +148,19 @@ class Repair:
         return left, silent
 
     def _salvage(self, number: ObjectNumber, of_holders: Sequence[Damage]) -> None:
-        """Put together, give up or report an object that no store has whole."""
+        """Build an object that no store has whole from its good batches, or report or give up its lost records."""
         damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in of_holders}
         salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
         """Fetch objects that the chain says the store lacks.
 
-        Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` refuses
-        a damaged one. So it is deleted first, if another store has it whole; otherwise it stays, because it may be the
-        last copy. A whole object that no store holds in the chain is reported: then it counts again. An object that no
-        store has, and none holds in the chain, is the reason why no replica may lead: it is given up with
-        --accept-loss.
+        The store may still have copies, from a run that died or from before a loss was reported. `copy_object` refuses
+        to replace a damaged copy. So such a copy is deleted first if another store has the object whole; otherwise it
+        stays, because it may be the last one.
+
+        An object that no store holds in the chain keeps its partition without a leader. If this store has it whole,
+        that is reported, and the chain counts on it again. If no store has it whole, it is salvaged.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -202,15 +203,15 @@ class Repair:
             self._repair(store, repairable)
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
-        """The objects with a slice that no store holds in the chain: each replica lost it, or something before it."""
+        """Return the objects with a slice that, by the chain, no store holds any more."""
         state = self._frame.connection.follower.newest_state()
         slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
         return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
 
     def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
-        """Report objects on the store that the chain did not count on.
+        """Report to the chain that the store has these objects, which the chain did not count on.
 
-        The store may become the leader that was missing.
+        A partition without a leader may then elect this store.
         """
         if not numbers:
             return
@@ -247,7 +248,7 @@ class Repair:
             )
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Report the damaged objects as lost: in the chain, the store's log then ends before them."""
+        """Report the damaged objects as lost. In the chain, the logs of the store's replicas then end before them."""
         state = self._frame.connection.follower.newest_state()
         registration = check_registered(self._frame, state, store)
         held = _held_ends(state, store, damages)
@@ -259,10 +260,10 @@ class Repair:
         self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete damaged objects by their exact names, unless the chain counts on them. Call it only if another store
-        has them.
+        """Delete damaged objects by their exact names, unless the chain counts on them.
 
-        If another process filled the store meanwhile, the chain counts on its copies, and they stay.
+        Call it only for objects that another store has whole. If another process has filled the store meanwhile, the
+        chain counts on the new copies, and they stay.
         """
         state = self._frame.connection.follower.newest_state()
         stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
@@ -286,8 +287,8 @@ class Repair:
     def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Copy each object from a store that has it whole. Failures are left to `_fill`.
 
-        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. If
-        the store itself has an object whole, that is only made durable.
+        `_fill` alone could copy a damaged object: it asks the leader first, and compares only lengths. If this store
+        itself has the object whole, the object is only made durable.
         """
         wanted = [
             ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
@@ -302,7 +303,7 @@ class Repair:
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:
-        """Copy to the store what its replicas lack. Return the failures as one text; "" if none."""
+        """Copy to the store what its replicas lack. Return the failures as one text, "" if there are none."""
         filling = ReplicationJob([store])
         filling.plan(self._frame)
         rows = filling.execute(self._frame)
@@ -313,7 +314,7 @@ class Repair:
     def _still_damaged(
         self, store: StoreId, damages: Sequence[Damage], message: str = "it was damaged, and was fetched again"
     ) -> list[Damage]:
-        """Read the objects again. Returns those that the store lacks or has damaged, and notes the others."""
+        """Read the objects again. Return those that are still missing or damaged, and note those that are whole."""
         objects = {damage.number: damage.object for damage in damages}
         left: list[Damage] = []
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
@@ -343,7 +344,10 @@ class Repair:
 
 
 def _damaged_parts(check: ObjectCheck | None) -> set[StoredPart]:
-    """The parts that exist but are not whole. A missing part is left alone: an agent may have copied it by now."""
+    """Return the parts (object, index) that exist but are not whole.
+
+    A missing part is left out, because an agent may have copied it by now.
+    """
     findings = () if check is None else check.findings
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
 
@@ -354,13 +358,13 @@ def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
 
 
 def _without_leader(state: ClusterState, slices: Sequence[Slice]) -> list[Slice]:
-    """Those of the slices whose partitions have no leader."""
+    """Return the slices whose partitions have no leader."""
     keys = {key for key in partitions_of(slices) if state.partitions[key].replication.leader is None}
     return [slice_ for slice_ in slices if TopicPartition(slice_.topic_id, slice_.partition) in keys]
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:
-    """The new log end of each damaged replica: before the first slice in a damaged object."""
+    """Return the new log end of each replica with a damaged object: the start of its first damaged slice."""
     ends: dict[TopicPartition, Offset] = {}
     for slices in held_slices(state, store, [damage.number for damage in damages]).values():
         for slice_ in slices:

@@ -1,18 +1,18 @@
 """Salvage an object that no store has whole: use its good batches, each from any store that has it.
 
-    each batch read from any store -> none is lost: rewritten as a segment, and swapped in as the roll does
-                                   -> some are lost: reported by name; with --accept-loss, a gap in the log
+    read each batch from any store -> none is lost: rewrite them as a segment, and swap it in as the roll does
+                                   -> some are lost: report them; with --accept-loss, they become a gap in the log
 
 Acknowledged records are never dropped silently. Until a person accepts the loss, the chain names them, and a reader
 gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log continues: the rest of the object is
 in a whole segment again, which can be copied, rolled and retained. A torn object then ends after its last good batch.
 
-A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. Losing
-them may let the partition elect a leader again.
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. Losing them may
+let the partition elect a leader again.
 
-The records of a compacted segment keep their offsets. A lost batch is lost with all offsets from its first record to
-its last one. If compaction left offsets around it without a record, they belong to a good neighbour, if there is one:
-nothing was lost there.
+The records of a compacted segment keep their offsets. If a batch is lost, the offsets from its first record to its last
+one are lost. Offsets around it from which compaction has removed the records are not: a good neighbour covers them, if
+there is one.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
-    """Save the good batches of one object, or report or give up its lost records. `damages`: the damage on each of its
-    holders.
+    """Save the good batches of one object, or report or give up its lost records.
+
+    `damages`: the damage on each store that has the object.
     """
     object_ = damages[0].object
     state = frame.connection.follower.newest_state()
@@ -101,7 +102,7 @@ class _Remains(msgspec.Struct, frozen=True):
 
 
 def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
-    """Return the index of the object from any of its holders, and cache it for reading the object on all of them."""
+    """Return the object's index from any of its holders, or None. Cache it for reading the object on all of them."""
     object_ = damages[0].object
     holders: list[ObjectStore] = []
     for damage in damages:
@@ -151,7 +152,7 @@ def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
 
 
 def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
-    """These batches of a slice, each as a slice of its own; together they cover `offsets`."""
+    """Return the given batches of a slice, each as a slice of its own. Together they cover `offsets`."""
     of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
     pieces = []
     start = offsets.start
@@ -245,7 +246,7 @@ def _swapped(
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
-    """The slice as the log has it, for a swap to replace; None if the log has other slices in its range by now."""
+    """Return the slice as the log has it, for the digest in a swap; None if other slices are in its range by now."""
     offsets = OffsetRange(slice_.start, slice_.end)
     existing = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
     return existing if list(existing) == [slice_] else None
@@ -256,6 +257,6 @@ def _shown(ranges: Sequence[OffsetRange]) -> str:
 
 
 def _shifted(rewritten: RewrittenSlice, objects: int) -> RewrittenSlice:
-    """The slice, with the number of objects that come before it in its command added to its `object_index`."""
+    """Return the slice with `object_index` raised by `objects`, the number of objects before its own in the command."""
     new = msgspec.structs.replace(rewritten.new, object_index=rewritten.new.object_index + objects)
     return msgspec.structs.replace(rewritten, new=new)

@@ -1,7 +1,7 @@
 """The verify job: compares all stored data with the chain, and the chain with itself. It changes nothing.
 
     plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
-    -> INCARNATION of each store -> objects in tasks, on all their stores -> ask the chain again about what differs
+    -> INCARNATION of each store -> objects in tasks, on all their stores -> compare what differs with the newest state
     -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
 
 Retention, roll and moves continue meanwhile. So an object is no difference if the chain no longer names it, or if the
@@ -59,7 +59,7 @@ _Place = tuple[StoreId, str]  # store and topic
 
 
 class VerifyReport(JobReport, frozen=True):
-    """The report of the job, with its findings. At most MOST_DIFFERENCES are listed."""
+    """The report of the job, with the first MOST_DIFFERENCES differences."""
 
     differences: tuple[Difference, ...] = ()
 
@@ -67,10 +67,10 @@ class VerifyReport(JobReport, frozen=True):
 def run_verify(
     cluster_url: str, *, stores: Collection[str] = (), share: int = 1, **options: Unpack[JobOptions]
 ) -> VerifyReport:
-    """Verify the cluster; with `topics` or `stores` only their objects, and then not the metadata.
+    """Verify the cluster. With `topics` or `stores`, verify only objects of those topics on those stores, no metadata.
 
-    With `share` N, only one of N parts of the objects is read: another one each day (UTC) of `now_ms`, so that N daily
-    runs read everything.
+    With `share` N, only one of N parts of the objects is read. The part changes with each day (UTC) of `now_ms`, so N
+    daily runs read everything.
 
     Raises BrokerIdNotRegistered, UnknownTopicOrPartition, InvalidInput, ClusterNotFound, and any error of reading the
     chain.
@@ -103,7 +103,7 @@ class VerifyJob:
     # ---- the plan ---------------------------------------------------------------------------------
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """A row per store and topic, and one for the metadata, unless only topics or stores are requested."""
+        """Return a row per store and topic, and one for the metadata unless topics or stores were chosen."""
         state = frame.connection.follower.newest_state()
         wanted = self._wanted(frame, state)
         for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
@@ -137,8 +137,9 @@ class VerifyJob:
     # ---- the work ---------------------------------------------------------------------------------
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Verify objects, the chain and its copies, and count orphans. A part that can't be read does not stop the
-        others.
+        """Verify objects, then the chain and its copies unless topics or stores were chosen, and count orphans.
+
+        A part that can't be read does not stop the others.
         """
         state = frame.connection.follower.newest_state()
         wanted = self._wanted(frame, state)
@@ -199,7 +200,7 @@ class VerifyJob:
             frame.output.progress("objects verified", seen, planned)
 
     def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
-        """Count the objects that one task read, and keep the differences that exist in the newest state."""
+        """Count the objects that one task read, and keep its differences that the newest state confirms."""
         for store, topics in outcome.done.items():
             for topic, work in topics.items():
                 row = self._row(store, topic)
@@ -227,7 +228,7 @@ class VerifyJob:
             self._add(row)
 
     def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """Count the objects of a task that could not be run as objects without an answer."""
+        """Count the objects of a task that could not be run as unread, on each of their stores."""
         for object_ in order.objects:
             for store in object_.stores:
                 self._count_unanswered(store, object_.topic, error)
@@ -276,7 +277,7 @@ class VerifyJob:
     # ---- orphans ----------------------------------------------------------------------------------
 
     def _count_orphans(self, frame: JobFrame, wanted: ObjectsWanted) -> None:
-        """Count orphans. They are no difference: no entry names them, no command can any more, and vacuum deletes them.
+        """Count orphans. An orphan is not a difference: no command can name it any more, and vacuum deletes it.
 
         A store that can't be listed is left out.
         """

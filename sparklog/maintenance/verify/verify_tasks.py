@@ -25,7 +25,7 @@ Done = dict[StoreId, dict[str, Work]]  # by store and topic
 
 
 class VerifyOrder(msgspec.Struct, frozen=True):
-    """The work of one task. The `silent` stores are not asked: they did not answer before."""
+    """The work of one task. The `silent` stores are not asked, because they did not answer earlier tasks."""
 
     places: StorePlaces
     objects: tuple[ObjectToVerify, ...]
@@ -33,7 +33,7 @@ class VerifyOrder(msgspec.Struct, frozen=True):
 
 
 class VerifyOutcome(msgspec.Struct, frozen=True):
-    """The work done, and the objects with a difference: each by its index in the order, with its checks by store."""
+    """The work done by store and topic, and the objects with a difference: (index in the order, checks by store)."""
 
     done: Done
     differing: tuple[tuple[int, tuple[ReplicaCheck, ...]], ...]
@@ -46,7 +46,7 @@ def verify_objects(payload: bytes) -> bytes:
 
 
 def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
-    """Verify the objects of the order. A store's failure to answer is in the outcome."""
+    """Verify the objects of the order. If a store does not answer, the object's check says so."""
     failed: dict[StoreId, int] = {}
     silent = set(order.silent)
 
@@ -74,7 +74,7 @@ def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
 
 
 def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, ...]]:
-    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object."""
     return packs(objects, (_bytes_on_all_stores, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 

@@ -1,11 +1,10 @@
 """The shuffle of a compaction on Spark: an adapter of `maintenance.rewrite.compaction_tasks.KeyShuffle`.
 
-    read keys (Python tasks) -> last mark of each key (Spark's aggregate, which spills) -> by stretch, in order
-        -> rewrite (Python tasks), in one Spark job
+    read keys (Python tasks) -> last mark of each key (Spark's aggregate, which spills) -> sort by stretch and mark
+        -> rewrite (Python tasks); all in one Spark job
 
-The mark of a record is 2 * its offset, plus 1 for a tombstone. No process holds all keys. Each attempt of a rewrite
-uploads under its own names, and only the results of attempts that Spark counts reach the driver; objects of other
-attempts are orphans.
+The mark of a record is 2 * its offset, plus 1 for a tombstone. No process holds all keys. If Spark repeats a rewrite,
+each attempt uploads under its own names. The driver gets the result of one attempt; objects of the others are orphans.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def run_compaction(cluster_url: str) -> JobReport:
 
 
 class SparkKeyShuffle:
-    """Runs shuffles on `session`: a session, or a function that is called for the first shuffle."""
+    """Runs shuffles on Spark. `session` is a session, or a function that returns one: the first shuffle calls it."""
 
     def __init__(self, session: SparkSession | Callable[[], SparkSession]) -> None:
         self._session = session
@@ -95,10 +94,10 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
 
 
 def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
-    """Yield each stretch with its LeftRecords, from rows (stretch, mark, keyless) in the order of stretch and mark.
+    """Yield each stretch with its LeftRecords, from rows (stretch, mark, keyless) sorted by stretch and mark.
 
-    `keyless`: the number of records without a key, 0 in the row of a key. Each stretch also has a row with mark -1,
-    which stands for no record.
+    A row stands for one key, and its `keyless` is 0; or for all records without a key in the stretch, and `keyless` is
+    their number. Each stretch also has a row with mark -1, which stands for no record.
     """
     current: int | None = None
     parts: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""Runs the tasks of a maintenance job on Spark: an adapter of `maintenance.tasks.TaskRunner`."""
+"""Runs the tasks of a maintenance job on Spark: an adapter of `maintenance.task_runner.TaskRunner`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class SparkTasks:
-    """Runs tasks on the executors of `session`: a session, or a function that is called for the first task.
+    """Runs tasks on Spark executors. `session` is a session, or a function that returns one: the first task calls it.
 
-    Executors look a task up by name in their own sparklog.
+    A task is sent by its name, so each executor runs the code of its own sparklog.
     """
 
     in_this_process = False

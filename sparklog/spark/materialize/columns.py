@@ -58,15 +58,16 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def bad_columns(self) -> tuple[str, ...]:
-        """The columns for the bytes of unreadable keys and values: one for each of the two that has a schema."""
+        """The columns for unreadable bytes: BAD_KEY if the key has a schema, BAD_VALUE if the value has one."""
         bad = ((BAD_KEY, self.key_schema), (BAD_VALUE, self.value_schema))
         return tuple(name for name, schema in bad if schema is not None)
 
 
 def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
-    """The rows of a table, from records with the columns of Spark's Kafka source. Raises InvalidOption.
+    """Return the rows of a table, made from records with the columns of Spark's Kafka source.
 
-    In latest mode `records` must have one record per key, and the column TOMBSTONE marks the keys to be deleted.
+    In latest mode `records` must have one record per key, and the column TOMBSTONE marks the keys to be deleted. Raises
+    InvalidOption for a schema that can't be parsed, and for two columns of one name.
     """
     from pyspark.sql import functions as sql
 
@@ -111,9 +112,8 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
     """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    The new column is null where the JSON is bad. Spark's reader stops at the end of the first object and ignores the
-    rest. So the text is wrapped in an object with unguessable names, and the last of them shows that the text was one
-    value.
+    The new column is null where the JSON is bad. Spark's reader ignores what follows the first object. So the text is
+    put into an object with unguessable field names: if the last field is read, the text was a single value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -130,9 +130,9 @@ def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame,
 
 
 def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
-    """A column with the bytes of column `name` where they are unreadable, otherwise null.
+    """Return a column with the bytes of column `name` where they could not be parsed, otherwise null.
 
-    They are unreadable where column `read`, which has the parsed fields, is null. With `fail`, the task fails there.
+    Column `read` has the parsed fields, and is null where parsing failed. With `fail`, such bytes fail the task.
     """
     from pyspark.sql import functions as sql
 

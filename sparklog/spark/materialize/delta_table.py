@@ -33,9 +33,9 @@ _RECENT: Final = 20  # commits to look at first: the history costs one file per 
 
 
 def delta_settings() -> Mapping[str, str]:
-    """The session settings that Delta Lake needs, added to those of spark-submit.
+    """Return the session settings for Delta Lake. Extensions and a catalog that spark-submit has set are kept.
 
-    Raises InvalidInput as `check_spark`.
+    Raises InvalidInput as `check_spark` does.
     """
     check_spark()
     from pyspark import SparkConf

@@ -43,8 +43,8 @@ _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 class Table(msgspec.Struct, frozen=True):
     """The target table and its rows. `name`: see DeltaTable. `partition_by`: used when the job creates the table.
 
-    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if records are gone that the
-    table lacks.
+    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if the log has lost records
+    that the table has, or still lacks.
     """
 
     name: str
@@ -67,7 +67,7 @@ def run_materialize(
 
 
 class MaterializeJob:
-    """The materialize job, as `maintenance.job_frame.Job` wants it."""
+    """Plans and does the work of `run_materialize`, as a `job_frame.Job`."""
 
     name = "materialize"
     unit = "slices"
@@ -84,12 +84,12 @@ class MaterializeJob:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks about lost records, and the number of values that do not match the schema."""
+        """Warnings about lost records, and for each column the number of values that do not match the schema."""
         bad = [f"not of the schema: {counted(count, 'value')}, kept in {name}" for name, count in self._bad.items()]
         return self._warnings + bad
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """Open the table; return a planned result for each partition with records that the table lacks."""
+        """Open the table, and return a row for each partition with records that the table lacks."""
         self._open()
         self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
         rows = empty_rows(self._session, self._table.layout)
@@ -184,7 +184,7 @@ class MaterializeJob:
         )
 
     def _close_rows(self) -> None:
-        """End the partitions that are still planned: DONE if this run wrote records of theirs, else OVERTAKEN.
+        """Set the outcome of partitions that are still planned: DONE if this run wrote records of them, else OVERTAKEN.
 
         OVERTAKEN means that another copy of the job wrote all of the partition's records.
         """
@@ -194,16 +194,17 @@ class MaterializeJob:
                 self._rows[partition] = msgspec.structs.replace(row, outcome=outcome)
 
     def _before(self, state: ClusterState, topic: Topic) -> TablePosition:
-        """The position from which the next step starts, with the id of this run."""
+        """Return the position from which the next step starts, with this run as its `run`."""
         if self._last_commit is None:
             return first_position(state, topic, self._table.layout.mode, self._run)
         return msgspec.structs.replace(self._last_commit.position, run=self._run)
 
     def _commit(self, frame: JobFrame, step: Step) -> bool:
-        """Write a step. False if another writer was first: then this step added nothing.
+        """Write a step. Return False if another writer committed first, so that the step added nothing.
 
-        Raises the error that stopped Spark. Only the table shows whether the commit landed: an error may come after it,
-        and Delta skips without an error.
+        Only the table shows whether the step landed: Spark may raise an error after the commit, and Delta skips a step
+        that it has without an error. Raises the error that stopped Spark, or Conflict if Delta's history lacks the
+        step.
         """
         failure: Exception | None = None
         counts: BadCounts = dict
@@ -231,7 +232,7 @@ class MaterializeJob:
     def _write(self, frame: JobFrame, step: Step) -> BadCounts:
         """Commit the rows of a step. Return a function that gives the number of unreadable values by column.
 
-        Don't call that function if the step did not land: Spark counts while it writes, so it would wait forever.
+        Call that function only if the step landed: it waits until Spark has written and counted the rows.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
@@ -297,9 +298,10 @@ class MaterializeJob:
 
 
 def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructType:
-    """The wanted columns that the table lacks.
+    """Return the wanted columns that the table lacks.
 
-    Raises InvalidInput unless the table has the other wanted columns, with the same types, and no further ones.
+    Raises InvalidInput if a column of the table has another type than wanted, or is not wanted, or if the table lacks
+    the column for key, partition, offset or timestamp.
     """
     from pyspark.sql.types import StructType
 
@@ -338,8 +340,9 @@ def check_table(table: Table) -> None:
 
 
 def _within(due: Due, target: Due) -> Due:
-    """The part of `due` that is also in `target`, which was due when the run began: so a run ends even if writers
-    continue.
+    """Return the part of `due` that is also in `target`, the offsets that were due when the run began.
+
+    So the run ends even if writers continue.
     """
     kept: Due = {}
     for partition, range_ in due.items():

@@ -9,7 +9,6 @@ records would plan a longer range with a greater end, and Delta would accept it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -30,7 +29,10 @@ class Mode(StrEnum):
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
-    """The table has every record of the partition below `offset`. `leader_epoch`: see `core.reading.positions`."""
+    """The end of a partition in the table, which has every record below `offset`.
+
+    `leader_epoch` is the partition's epoch when that step was planned; see `core.reading.positions`.
+    """
 
     partition: PartitionIndex
     offset: Offset
@@ -38,7 +40,7 @@ class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TablePosition(msgspec.Struct, frozen=True):
-    """The position of a table after one of the job's commits. `step` counts them from 1; `run` is the run's id."""
+    """The position of a table after a commit of the job. `step` numbers the commits from 1; `run` is the run's id."""
 
     chain_id: str
     topic_id: TopicId
@@ -78,11 +80,6 @@ def of_metadata(text: str | None) -> TablePosition | None:
         return msgspec.json.decode(text, type=dict[str, TablePosition]).get(_FIELD)
     except msgspec.DecodeError:
         return None
-
-
-def newest(metadata: Iterable[str | None]) -> TablePosition | None:
-    """The position of the newest commit that has one. `metadata`: the user metadata of the commits, newest first."""
-    return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
 
 
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:

@@ -25,11 +25,11 @@ Due = dict[PartitionIndex, DueRange]
 def due_ranges(
     state: ClusterState, topic: Topic, position: TablePosition | None, *, fail_on_data_loss: bool
 ) -> tuple[Due, list[str]]:
-    """The offsets that the table lacks, by partition, and warnings about records that it can never get.
+    """Return the offsets that the table lacks, by partition, and warnings about lost records.
 
-    Without a position, the table lacks everything from the log start on. Raises DataLoss if records were removed before
-    the table got them, or if the log gave up records that the table has (with `fail_on_data_loss` false, these are the
-    warnings); and raises as `right_up_to` does.
+    Without a position, the table lacks everything from the log start on. Records are lost if they were removed before
+    the table got them, or if the log gave them up although the table has them. With `fail_on_data_loss`, they raise
+    DataLoss instead of a warning. Raises as `right_up_to` does.
     """
     due: Due = {}
     warnings: list[str] = []
@@ -74,9 +74,10 @@ class Step(NamedTuple):
 
 
 def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
-    """The step after `before`: all due offsets, or an equal fraction of each partition's, about `most_offsets` in all.
+    """Return the step after `before`: all due offsets if they are at most `most_offsets`, else about that many.
 
-    A partition's part is at least one offset, so every partition advances.
+    In the second case it takes an equal fraction of each partition, but at least one offset, so every partition
+    advances.
     """
     total = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
     ranges: dict[PartitionIndex, OffsetRange] = {}
@@ -100,9 +101,9 @@ def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
 
 
 def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
-    """The position of a table without any commit of the job: the log start of each partition, as step 0.
+    """Return the position of a table before the job's first commit: step 0, at the log start of each partition.
 
-    So records that were removed before the first step never count as lost, even if a partition has no records then.
+    For a partition without records, the first step keeps this position, so records removed earlier never count as lost.
     """
     ends = tuple(
         PartitionEnd(partition.partition, partition.log_start, partition.replication.leader_epoch)

@@ -33,7 +33,7 @@ class _Request(msgspec.Struct):
 
 
 class _StreamTasks(msgspec.Struct):
-    """`partitions`: pickled by Spark, as `StreamReader.partitions` returned them."""
+    """`partitions`: what `StreamReader.partitions` returned, each pickled by Spark."""
 
     options: dict[str, str]
     partitions: list[bytes]
@@ -61,7 +61,7 @@ class _Slice(msgspec.Struct, omit_defaults=True):
 
 
 class _Range(msgspec.Struct):
-    """Offsets [start, end) of a partition. `lost`: some were given up, so Python decides whether that is an error."""
+    """Offsets [start, end) of a partition. `lost`: an election gave up some of them, so Python must read the range."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ class _Store(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """One task. `task` is the same as `TaskToRead` in MessagePack, for a planner that must read on."""
+    """The work of one task. `task`: the same as a TaskToRead in MessagePack, so that Python can continue the read."""
 
     ranges: list[_Range]
     stores: dict[StoreId, _Store]
@@ -91,7 +91,10 @@ class _Plan(msgspec.Struct):
 
 
 def _columns(payload: bytes) -> bytes:
-    """The columns of a read with these options; null if it is not a read of records, or creates a table."""
+    """Return the columns of a read with these options; null if the Python data source must answer.
+
+    That is so for a metadata table, for a new table of the catalog, and for wrong options.
+    """
     given = msgspec.json.decode(payload, type=_Request).options
     if all(name in given for name in _PROPERTIES):
         return b"null"
@@ -103,7 +106,7 @@ def _columns(payload: bytes) -> bytes:
 
 
 def _stores(payload: bytes) -> bytes:
-    """The addresses of the cluster's stores; null if it does not answer, which the Python data source reports."""
+    """Return the addresses of the cluster's stores; null on an error, which the Python data source will report."""
     given = msgspec.json.decode(payload, type=_Request).options
     try:
         options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))

@@ -1,7 +1,7 @@
 """Receives requests of the JVM and answers each in a thread of its own.
 
-A message, both ways: length (int32) of what follows, id of the request (int64), kind (1 byte), payload; big-endian.
-Kinds: J JSON, A an Arrow record batch message, N no more batches, E an error, whose payload is its text as JSON.
+A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
+big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches, E an error, with its text as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Name(msgspec.Struct):
 
 
 def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
-    """Answer all requests until the end of `requests`. With another `protocol` each answer is UnsupportedVersion."""
+    """Answer all requests until `requests` ends. If `protocol` is not PROTOCOL, each answer is UnsupportedVersion."""
     readers = OpenReaders()
     sending = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Reads for a task what Java cannot: the rest of a range, from any store, with a new plan if an object was replaced."""
+"""Continues reads of tasks where Java cannot: from any store, and with a new plan if an object was replaced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OpenReaders:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def answer(self, name: str, payload: bytes) -> tuple[bytes, bytes | memoryview]:
-        """The kind and the payload of the reply. Raises what a read raises."""
+        """Return kind and payload of the reply to request `name` (read, next or close). Raises the errors of a read."""
         if name == "read":
             number = next(self._numbers)
             self._batches[number] = _read(msgspec.json.decode(payload, type=_Read))

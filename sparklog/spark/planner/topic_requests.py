@@ -1,4 +1,4 @@
-"""Answers the requests of Spark's catalog of topics: their names and properties, and to create, alter and drop them."""
+"""Answers the requests of Spark's catalog of topics: list, describe, create, alter and drop them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _REPLICATION: Final = ConfigKey("replication.factor", ValueType.INT, None, "Repl
 
 
 class _TopicRequest(msgspec.Struct):
-    """`options`: of the catalog. `properties`: to set; `removed`: the names of properties to remove.
+    """`options` are the catalog's. `properties` are to be set; `removed` are names of properties to be removed.
 
-    `with_records`: delete the topic even if it has records.
+    `with_records`: drop the topic even if it has had records.
     """
 
     options: dict[str, str]
@@ -51,7 +51,7 @@ def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
 
 
 def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
-    """Create a topic with these properties; False if it already exists. Raises as `Admin.create_topic`."""
+    """Create a topic with the request's properties. False if it already exists. Raises as `Admin.create_topic`."""
     config, partitions, replicas = _divided(request.properties)
     try:
         admin.create_topic(request.topic, partitions=partitions, replication_factor=replicas, config=config)
@@ -63,8 +63,9 @@ def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
 def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
     """Set and remove config keys of a topic, or raise its number of partitions.
 
-    Raises InvalidConfig (also for another replication factor, and for partitions together with other keys, which could
-    not be one commit), and as `Admin.alter` and `Admin.add_partitions`.
+    Raises InvalidConfig if the request sets or removes the replication factor, removes the number of partitions, or
+    changes it together with config keys (that can't be one commit). Raises as `Admin.alter` and `Admin.add_partitions`
+    do.
     """
     config, partitions, replicas = _divided(request.properties)
     fixed = {_PARTITIONS.name, _REPLICATION.name}.intersection(request.removed)
@@ -82,9 +83,10 @@ def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
 
 
 def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
-    """Delete a topic; False if there is none of this name. Raises PolicyViolation if it has records.
+    """Delete a topic. Return False if there is no topic of this name.
 
-    A record that is written after this look at the topic is deleted with it.
+    Raises PolicyViolation if the topic has had records, unless `with_records` is set. A record that is written after
+    this check is deleted with the topic.
     """
     state = admin.connection.follower.newest_state()
     topic = state.topic_named(request.topic)
@@ -100,7 +102,7 @@ def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
 
 
 def _divided(properties: dict[str, str]) -> tuple[dict[str, object], int | None, int | None]:
-    """Divide properties into config, partitions and replication factor. Raises InvalidConfig."""
+    """Split properties into config, partitions and replication factor. Raises InvalidConfig for a wrong number."""
     config: dict[str, object] = dict(properties)
     numbers = []
     for key in (_PARTITIONS, _REPLICATION):

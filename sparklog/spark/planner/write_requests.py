@@ -1,8 +1,8 @@
-"""Decides a batch write for the JVM: its plan and its commit in the driver, and the words of its tasks' errors.
+"""Performs a batch write for the JVM: plans and commits it in the driver, and raises the errors of its tasks.
 
     begin_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
 
-The plan, the command and everything said about them are those of `write/batch_writer.py`.
+The plan, the command, the errors and the log lines are those of `write/batch_writer.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class _WrittenStore(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """A topic as Java writes it. Partition p goes to `stores[store_of[p]]`, or to the only store."""
+    """A topic as Java writes it. Partition p goes to `stores[store_of[p]]`; if `store_of` is empty, to the only store.
+
+    The fields are those of a PlannedTopic.
+    """
 
     id: int
     partitions: int
@@ -74,7 +77,10 @@ class _Topic(msgspec.Struct):
 
 
 class _Format(msgspec.Struct):
-    """Arrow IPC files of one schema: their first bytes, and a footer whose offset at `blocks_at` is still to be set."""
+    """The fixed bytes of Arrow IPC files with one schema: `head` begins a file, `footer` is a template for its end.
+
+    The writer must set the footer's offset (to its list of batches) at byte `blocks_at`.
+    """
 
     head: bytes
     footer: bytes
@@ -82,7 +88,7 @@ class _Format(msgspec.Struct):
 
 
 class _TaskPlan(msgspec.Struct):
-    """The plan of the tasks. `plan` is the same as a WritePlan in MessagePack, for a planner that words an error."""
+    """The plan of the tasks. `plan`: the same as a WritePlan in MessagePack, so that Python can raise task errors."""
 
     n0: int
     topic: str | None
@@ -94,7 +100,7 @@ class _TaskPlan(msgspec.Struct):
 
 
 class _Begun(msgspec.Struct):
-    """A write that Java may do. `writer`: a BatchWriter, pickled as Spark does it, to be handed back at the end."""
+    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
 
     writer: bytes
     task: _TaskPlan
@@ -138,7 +144,10 @@ class _Failure(msgspec.Struct):
 
 
 def _begin_write(payload: bytes) -> bytes:
-    """The plan of a write; null if Python must write: it knows more types and stores, or raises the error."""
+    """Return the plan of a write; null if the Python data source must do the write, or raise its error.
+
+    Python can write more types, and to more stores, than Java.
+    """
     request = msgspec.json.decode(payload, type=_Begin)
     try:
         from pyspark.errors import PySparkException
@@ -189,7 +198,7 @@ def _format(schema: pa.Schema) -> _Format:
 
 
 def _takes(plan: WritePlan, store: _WrittenStore) -> bool:
-    """True if Java can write to the store: HDFS only with the settings of Spark's own Hadoop."""
+    """True if Java can write to the store: a local path, or HDFS that needs no settings but those of Spark's Hadoop."""
     settings = plan.places.settings.of(store.id, at_root=is_relative(plan.places.urls[store.id]))
     return store.url.startswith(_LOCAL) or (store.url.startswith(_HDFS) and not settings)
 
@@ -255,7 +264,7 @@ def _refuse_row(payload: bytes) -> bytes:
 
 
 def _blame_store(payload: bytes) -> bytes:
-    """Raise the error of a store that did not take an object, or has lost it."""
+    """Raise the error of a store that did not take an object, or that was wiped or swapped."""
     failure = msgspec.json.decode(payload, type=_Failure)
     plan = msgspec.msgpack.decode(failure.plan, type=WritePlan)
     number = _ERRNOS.get(failure.reason)

@@ -36,12 +36,12 @@ def run_changes(
     console: Console | None = None,
     plan: Console | None = None,
 ) -> ProduceReport:
-    """Write to the topic, version by version, the changes of a table that it does not have yet.
+    """Write the changes of a table to the topic, version by version, from the first version that the topic lacks.
 
-    The report adds them up. `source` names the table, `mapping` and `target` are as in `run_produce`. The chain stores
-    the last version that was written to the topic; `starting_version` (default 0) is the first one for a topic without.
-    With `dry_run`, only the next version is shown. Raises as `run_produce` does, and InvalidInput if versions between
-    that one and the table's last one are gone. Versions that were written before an error stay.
+    `source` names the table; `mapping` and `target` are as in `run_produce`. The chain stores the last version that was
+    written to the topic. A topic that has none begins at `starting_version` (default 0). With `dry_run`, only the next
+    version is shown. Versions that were written before an error stay. The report has the totals of all versions. Raises
+    as `run_produce` does, and InvalidInput if the changes of a version that the topic lacks are gone.
     """
     check_mapping(mapping)
     _check_key(mapping)

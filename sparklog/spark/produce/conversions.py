@@ -1,4 +1,4 @@
-"""Errors for values that could not be converted during the write: they name the value's option or expression."""
+"""Explains errors of values that could not be converted during the write, by the value's option or expression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """As `spark_errors.explained` for `source`, but the error names the value's option or expression if it is known."""
+    """Return the error to show, as `spark_errors.explained` does, with the value's option or expression if known."""
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)
     if timestamp and _LONG_OVERFLOW in text:

@@ -27,7 +27,7 @@ def changes_app_id(table_id: str, topic_id: TopicId) -> str:
 
 
 def first_version(state: ClusterState, app_id: str, starting_version: int) -> int:
-    """The first version of the table that the log does not have; `starting_version` if the log has none yet."""
+    """Return the first version of the table that the log lacks; `starting_version` if the log has no version yet."""
     written = state.applications.get(app_id)
     if written is None:
         return starting_version
@@ -53,10 +53,10 @@ def explained_of_feed(error: SparklogError) -> SparklogError:
 
 
 def with_tombstones(rows: DataFrame) -> DataFrame:
-    """The records of one version's changes, from rows with the columns for the sink and CHANGE.
+    """Return the records of one version's changes. `rows` have the columns for the sink, and CHANGE.
 
-    A key is gone if a deleted or changed row had it, and no added row has it. So a row whose key changed leaves a
-    tombstone of its old key.
+    A key gets a tombstone if a row with this key was deleted or changed, and no new row (added, or the result of a
+    change) has it. So a row whose key changed leaves a tombstone of its old key.
     """
     from pyspark.sql import functions as sql
 

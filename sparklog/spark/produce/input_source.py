@@ -69,8 +69,8 @@ log = logging.getLogger("sparklog")
 class InputSource(msgspec.Struct, frozen=True):
     """The rows to produce, from exactly one of `path` (a file, a directory, a glob) and `table`.
 
-    If `format` is None, it is guessed by suffix. `options`: see produce_options.py; those for Parquet go to Spark
-    unchanged. `where` is SQL over the rows. `order_by` names columns to sort by, so that offsets follow them.
+    If `format` is None, the suffix determines it. `options`: see produce_options.py; those for Parquet go to Spark
+    unchanged. `where`: a SQL condition that selects rows. `order_by`: columns to sort by, so that offsets follow them.
     `version`: only the changes of that version of a Delta table (`delta_changes`).
     """
 
@@ -89,7 +89,7 @@ class InputSource(msgspec.Struct, frozen=True):
 
     @property
     def is_text(self) -> bool:
-        """True if rows are read one by one, so that single rows may be bad."""
+        """True if Python reads the rows one by one (CSV, JSON), so that a single row may be unreadable."""
         return self.format in ("csv", "json")
 
 
@@ -123,7 +123,7 @@ def _reads_all_below(options: Mapping[str, str]) -> bool:
 
 
 def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:
-    """The session settings needed from `open_source` until the rows have been read."""
+    """Return a `with` context: the session settings needed from `open_source` until the rows have been read."""
     if source.format == "csv":
         multiline = csv_options(source.options).dialect.multiline
     else:
@@ -132,11 +132,11 @@ def reading(source: InputSource, session: SparkSession) -> AbstractContextManage
 
 
 def open_source(source: InputSource, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
-    """The rows of a checked source. Call it within `reading`.
+    """Return the rows of a source that `checked` returned. Call it within `reading`.
 
     Rows of text files also have the column BAD, which describes an unreadable row (always null with `stop_at_bad`).
-    Rows of JSON files also have RAW, the object's text. Raises InvalidInput, NotFound and the like if the source cannot
-    be read.
+    Rows of JSON files also have RAW, the object's text. Raises InvalidInput, NotFound or another SparklogError if the
+    source cannot be read, and InvalidOption for a wrong `where` or `order_by`.
     """
     try:
         if source.version is not None:
@@ -208,7 +208,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
 
 
 def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, Row]:
-    """The first file and its first row: the header, or else the row that gives the number of columns."""
+    """Return the name of the first file and its first row: the header, or a row that sets the number of columns."""
     row: Row | BadRow | None = None
     file = path
     for count in (1, _HEADER_LINES):
@@ -241,7 +241,7 @@ def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -
 
 
 def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
-    """The types that Spark infers for text columns, without those that stay strings. Empty texts do not count."""
+    """Return the types that Spark infers for text columns, except for those that stay strings. Ignores empty texts."""
     from pyspark.sql import functions as sql
 
     from sparklog.spark.installed import documents

@@ -25,7 +25,7 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 
 
 def local_path(path: str) -> Path | None:
-    """The path on this machine, or None if it is on another system or is a pattern."""
+    """Return the path on this machine; None if it is on another system, or is a pattern."""
     if _GLOB.search(path):
         return None
     parsed = urlparse(path)
@@ -68,7 +68,7 @@ def _data_files(folder: Path) -> list[str]:
 
 
 def _plain(path: str) -> str:
-    """The pattern for Python's glob, or "", which matches nothing, if the path is not on this machine."""
+    """Return `path` as a pattern for Python's glob; "", which matches nothing, if it is not on this machine."""
     return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
 
 
@@ -96,9 +96,10 @@ def _check_visible(path: str, local: Path | None) -> None:
 
 
 def _check_depth(folder: Path) -> None:
-    """Raise InvalidInput for a directory that Spark would not read whole: it descends only into `name=value` folders.
+    """Raise InvalidInput for a directory of which Spark would read only a part.
 
-    Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
+    Spark descends only into NAME=VALUE folders, and then ignores files beside them. A folder `value=…` is refused as
+    well: it would replace the column that holds the lines.
     """
     files = [path for path in folder.rglob("*") if path.is_file()]
     below = [file.relative_to(folder).parts for file in files]

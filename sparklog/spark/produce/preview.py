@@ -18,7 +18,7 @@ _ROWS_OF_A_TASK: Final = 1 << 33  # monotonically_increasing_id starts the numbe
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """Counts over the rows that would be written, and the first of them as text.
+    """Counts over the rows that would be written, and the first few rows as text.
 
     `size_bytes` counts keys and values, uncompressed. Times are None if there is no timestamp column or no row.
     """
@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     first: tuple[str, ...]
 
     def remarks(self) -> Iterator[str]:
-        """Lines about rows without key or value, timestamps and partitions; each line only if there are any."""
+        """Yield a line each on rows without key, rows without value, timestamps and partitions, if there are any."""
         if self.without_key:
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
@@ -45,7 +45,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(rows: DataFrame) -> Preview:
-    """Count all rows, which have the columns of `written_columns`. Raises Spark's errors."""
+    """Count all rows. They must have the columns of `written_columns`. Raises Spark's errors."""
     from pyspark.sql import functions as sql
 
     absent = sql.lit(None)

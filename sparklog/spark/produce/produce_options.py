@@ -1,4 +1,4 @@
-"""`--option KEY=VALUE` for CSV and JSON: the names are Spark's, although Spark does not read these files."""
+"""`--option KEY=VALUE` for CSV and JSON. The names are Spark's, although Python reads these files."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _INSTEAD: Final = {
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text.
+    """Options for reading CSV. `of_files` goes to Spark, which finds the files.
 
-    Spark gets `of_files`, for finding files.
+    If `null_value` is None, text is never null: an empty value is an empty text.
     """
 
     dialect: CsvDialect = CsvDialect()
@@ -64,7 +64,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 class JsonOptions(msgspec.Struct, frozen=True):
-    """Options for reading JSON. Spark gets `of_types`, for its guesses of types, and `of_files`, for finding files."""
+    """Options for reading JSON. Spark gets `of_types` to infer types, and `of_files` to find files."""
 
     encoding: str = "utf-8"
     multiline: bool = False
@@ -142,7 +142,10 @@ def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def _encoding(options: Mapping[str, str]) -> str:
-    """Python's name of the encoding. Lines are split before they are decoded, so \\n must be its ASCII byte."""
+    """Return Python's name of the encoding. Raises InvalidOption unless it is known, and encodes \\n as ASCII does.
+
+    Lines are split at this byte before they are decoded.
+    """
     name = options.get("encoding", "utf-8")
     try:
         encoding = codecs.lookup(name).name

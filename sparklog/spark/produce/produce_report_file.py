@@ -33,9 +33,9 @@ def _path(source: str) -> str | None:
 
 
 def _is_read(report: Path, source: str) -> bool:
-    """True if `source` names the report file or a directory around it.
+    """True if a read of `source` includes the report: `source` names this file or a directory around it.
 
-    Spark ignores names that begin with _ or a dot.
+    Spark skips the report if a name on the way from that directory to it begins with _ or a dot.
     """
     if Path(source).is_file():
         return report.exists() and report.samefile(source)

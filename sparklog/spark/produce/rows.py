@@ -31,10 +31,10 @@ _TIME_OF_DAY: Final = r"^\s*T?[0-9]{1,2}:"
 class RowMapping(msgspec.Struct, frozen=True):
     """The mapping from a row to a record. Give at most one of each pair, such as `key` and `key_expr`.
 
-    Key: one column as text (binary unchanged), or several as a JSON object; without columns, no key. Value: the whole
-    row as a JSON object (for a JSON file, the object exactly as in the file), some of its columns, or an expression.
-    Numbers in fields of a JSON file keep their digits if the fields are named as columns; expressions see them with the
-    types that Spark infers. Without a timestamp, the time of writing is used.
+    Key: one column as text (binary unchanged), several columns as a JSON object, or an expression; by default there is
+    no key. Value: the whole row as a JSON object (for a JSON file, the object exactly as in the file), some of its
+    columns, or an expression. Fields of a JSON file that are named as columns keep the digits of numbers; expressions
+    see them with the types that Spark infers. Without a timestamp, the time of writing is used.
     """
 
     key: tuple[str, ...] = ()
@@ -78,9 +78,9 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 
 
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
-    """Raise InvalidOption for an expression with a *: it would include the columns BAD and RAW that are added here.
+    """Raise InvalidOption if expression `text` contains a *, which would include sparklog's own columns BAD and RAW.
 
-    The expression must already be valid over the `visible` columns.
+    Call it only for an expression that is valid over the `visible` columns.
     """
     from pyspark.errors import PySparkException
 
@@ -202,9 +202,9 @@ def _check_keys(kind: DataType) -> None:
 
 
 def _fields(names: Sequence[str]) -> Column:
-    """A column with a JSON object of some fields of each row's JSON object, in the order of `names`.
+    """Return a column with a JSON object: the fields `names` of each row's JSON object, in this order.
 
-    For JSON files, where the type of a field may differ from row to row: `_json` needs one type.
+    Use it for JSON files, where the type of a field may differ from row to row; `_json` needs one type per column.
     """
     return _of_document(lambda text: fields_object(text, names))
 

@@ -1,8 +1,8 @@
 """The topics that a run of produce writes to.
 
-    check (before Spark starts) -> created (a `with` around the write) -> deleted (if the write found a topic unknown)
+    check (before Spark starts) -> created (a `with` around the write) -> deleted (if the write knew no such topic)
 
-`check` applies the rules of creation to a new topic, so a dry run refuses what the real run would.
+`check` applies the rules of creation to a new topic, so a dry run refuses what the real run would refuse.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WrittenTopics:
         self._ids: dict[str, TopicId] = {}  # ids of the topics that this run found or created
 
     def check(self) -> bool:
-        """True if the topic for good rows exists. Checks both topics: raises as `checked_topic` does."""
+        """Check both topics, and return True if the topic for good rows exists. Raises as `checked_topic` does."""
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
         if self._dead_letter_topic is not None:

@@ -1,7 +1,8 @@
-"""Reads the log's own state as a DataFrame, fixed (as for records) at the chain position of its first planning.
+"""Reads the log's own state as a DataFrame.
 
-The planner builds the tables of the state and sends them to the tasks as compressed Arrow. For `chain` and `writes`,
-tasks themselves read the entries of the chain.
+Like a DataFrame of records, it stays at the chain position of its first plan. The planner builds the tables of the
+state and sends them to the tasks as compressed Arrow. For `chain` and `writes`, tasks themselves read the entries of
+the chain.
 """
 
 from __future__ import annotations
@@ -36,9 +37,7 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain of the cluster at `places`. `newest`: the coordinator when the read was
-    planned.
-    """
+    """Entries [first, end) of the chain at `places`. `newest`: the newest coordinator when the read was planned."""
 
     places: StorePlaces
     first: int
@@ -47,7 +46,7 @@ class EntriesToRead(msgspec.Struct, frozen=True):
 
 
 class MetadataReader(DataSourceReader):
-    """Reads one table; it is pickled to the tasks."""
+    """Reads one metadata table. Spark pickles it to the tasks."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         if options.metadata is None:
@@ -102,7 +101,7 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 
 def _oldest_block(store: ObjectStore) -> int:
-    """The block of the oldest existing entry (earlier blocks were deleted as old); 0 without any entry."""
+    """Return the block of the oldest entry that has not been deleted; 0 if there is no entry."""
     first = store.first_key_after(LOG, LOG)
     return 0 if first is None else entry_block(parse_entry_key(first))
 

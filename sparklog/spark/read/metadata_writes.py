@@ -1,7 +1,7 @@
 """The rows of `metadata=writes`: the writes that the chain still keeps. Tasks read them back from its entries.
 
-The state knows which entries to read: those of every command since FLOOR. The state itself keeps the last write of each
-application forever.
+The state names the entries to read: those of every command since FLOOR. The last write of an application may be older:
+the state itself keeps it forever.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Row = tuple[Any, ...]
 
 
 class WritesToRead(msgspec.Struct, frozen=True):
-    """The work of one task.
+    """The work of one task: the entries to read, and writes that need no reading.
 
-    `commands`: by entry, the ids of the commands that the state keeps. `applications`: (app id, version) of the last
-    writes in these entries. `others`: last writes of applications in older entries. `topics`: names by id.
+    `commands`: by entry to read, the ids of the commands that the state keeps. `applications`: (app id, version) of
+    last writes of applications in these entries. `others`: last writes of applications in older entries. `topics`:
+    names by id.
     """
 
     places: StorePlaces
@@ -41,9 +42,10 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
-    """The tasks that together return every write once. All tasks except the last follow the order of the chain.
+    """Return tasks that together yield every write once, in the order of the chain.
 
-    `places`: the addresses of the stores, by which the tasks read the chain.
+    A task of its own, at the end, has the last writes of applications in older entries. `places`: the stores'
+    addresses.
     """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):

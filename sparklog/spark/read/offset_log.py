@@ -56,9 +56,9 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """The file of a micro-batch in the offset log, or None, with a warning, if the checkpoint can't be read.
+    """Return the file of a micro-batch in the offset log. If it can't be read, log a warning and return None.
 
-    After that, this process does not try the checkpoint again, unless its store was only unavailable.
+    Unless the store was only unavailable, later calls for this checkpoint in this process return None at once.
     """
     if url in _UNREADABLE:
         return None
@@ -82,9 +82,9 @@ def digest_of(logged: bytes) -> str:
 
 
 def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions]:
-    """The ends of a micro-batch in each source that is a stream of this cluster.
+    """Return the end of a micro-batch in each of its sources that is a stream of cluster `chain_id`.
 
-    Raises InvalidInput if no source is of this cluster, and raises as `positions_in` does.
+    Raises InvalidInput if there is no such source, and raises as `positions_in` does.
     """
     ends = [positions for positions in positions_in(logged.decode(errors="replace")) if positions.chain_id == chain_id]
     if not ends:

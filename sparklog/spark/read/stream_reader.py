@@ -1,10 +1,10 @@
-"""A stream of records, read in Spark's micro-batches. client/plans/stream_plan.py decides; the reader keeps a run's
-state.
+"""A stream of records, read in Spark's micro-batches. `client/plans/stream_plan.py` makes the plans.
 
     initialOffset (first run) -> [latestOffset -> partitions -> read (each task)] for each micro-batch
 
-Spark keeps one reader in a planner process for a whole run, and sends others, pickled, to the tasks. Positions are in
-Spark's checkpoint, so nothing is lost with the process. Spark never calls `stop`, and there is nothing to release.
+For a whole run, Spark keeps one reader, with the state of the run, in a planner process. Tasks get pickled copies.
+Positions are in Spark's checkpoint, so nothing is lost with the process. Spark never calls `stop`, and there is nothing
+to release.
 
 Spark starts a process to plan, another to pickle the reader, and one for each task that runs at a time. So modules that
 only some of them need are imported where they are used: a query starts sooner.
@@ -75,10 +75,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next micro-batch; `start` if there is nothing to read, or not enough yet.
+        """Return the end of the next micro-batch; `start` if there is nothing to read, or not enough yet.
 
-        Spark 4.0 and 4.1 call it without arguments. They first call `partitions`, even after a restart, so the end of
-        that call is the start. The start is committed to the group, if there is one. Raises DataLoss,
+        Spark 4.0 and 4.1 pass no arguments. They have called `partitions` before, even after a restart, so the end of
+        that micro-batch is the start. If the query has a group, the start is committed for it. Raises DataLoss,
         InconsistentClusterId, UnknownTopicOrPartition, and the errors of `advance_group`.
         """
         from sparklog.client.plans.stream_plan import (
@@ -112,10 +112,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
+        """Return ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
 
-        If ReadMaxRows is the default, Spark passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which
-        takes everything.
+        If this is ReadMaxRows, Spark passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which takes
+        everything.
         """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -130,17 +130,17 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The end of the log when the last micro-batch was planned, or None before that.
+        """Return the end of the log when the last micro-batch was planned, or None before the first plan.
 
-        Spark's progress shows the stream's lag from it.
+        Spark computes the stream's lag from it, for its progress reports.
         """
         return None if self._newest is None else to_json(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """A partition for each task of the micro-batch, ordered by (topic, partition, offset).
+        """Return a partition for each task of the micro-batch, ordered by (topic, partition, offset).
 
-        After a restart Spark asks for the last micro-batch again, and for an empty one that starts and ends where the
-        last one ended. Raises DataLoss, InconsistentClusterId.
+        After a restart, Spark calls this for the last micro-batch again, and for an empty one: `start` and `end` are
+        then both the end of the last one. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
         from sparklog.spark.read.read_tasks import input_partitions

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """The ranges of one task, and the places of the stores: everything that is known only when the read is planned."""
+    """The ranges of one task, and the stores' addresses: everything that is known only when the read is planned."""
 
     places: StorePlaces
     ranges: list[RangeToRead]
 
 
 def places_for(connection: Connection, state: ClusterState, zone: str) -> tuple[Stores, StorePlaces]:
-    """The cluster's stores for a planner, and their places for tasks; both prefer stores in `zone`."""
+    """Return the cluster's stores for a planner, and their addresses for tasks. Both prefer stores in `zone`."""
     stores = connection.stores(state)
     nearest = stores.at(replace(stores.places, zone=zone))
     return nearest, replace(connection.places(state), zone=zone)
@@ -54,7 +54,7 @@ def read_range(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Plan the rest of `plan`, from offset `at` on, again. Raises as `Connection.replan` does.
+    """Return a new plan for the rest of `plan`, from offset `at` on. Raises as `Connection.replan` does.
 
     The new plan comes from the chain itself: a task never asks a coordinator.
     """

@@ -70,7 +70,7 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
 
 
 def warn_of(options: WriteOptions, schema: StructType) -> None:
-    """Log what a write with these options ignores."""
+    """Log a warning about options and columns that the write ignores."""
     for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
         if warning is not None:
             log.warning("%s", warning)
@@ -98,7 +98,10 @@ def planned_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
 
 
 def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan, ClusterState]:
-    """The plan of a write of rows of `schema`, and the state it was made from. Raises as `begin_write`."""
+    """Return the plan of a write of rows of `schema`, and the state from which it was made.
+
+    Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors.
+    """
     from sparklog.chain.commit.committer import new_command_id
 
     check_written(schema, options.topic)
@@ -119,7 +122,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one batch write; see the module. `plan`: a WritePlan as MessagePack.
 
-    `done`: the version that the application has already written, or None if a write is needed.
+    `done`: the application's last version if this version is already written; None if the write is needed.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
@@ -139,7 +142,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:
         """Commit everything that the tasks uploaded in one command. Offsets follow (Spark partition id, row order).
 
-        `consumed`: the input offsets of the rows, if the options do not have them. A second call with the same messages
+        `consumed`: the input offsets of the rows, used if the options have none. A second call with the same messages
         changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that says how to
         learn the outcome.
         """
@@ -177,7 +180,7 @@ class BatchWriter(DataSourceArrowWriter):
             log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log a warning. The objects stay: a commit whose reply was lost may have named them.
+        """Log a warning. The objects stay, because a commit whose reply was lost may have named them.
 
         Vacuum removes orphans.
         """
@@ -256,9 +259,9 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
 
 
 def _check_durability(durability: Durability, partitions: dict[str, int]) -> None:
-    """Raise InvalidRequiredAcks for several partitions unless acks=all pushes to all in-sync stores.
+    """Raise InvalidRequiredAcks for a write to several partitions, unless it has acks=all and push replication.
 
-    Otherwise readers could see part of the write. `partitions`: the number of partitions by topic.
+    Otherwise readers could see only a part of the write. `partitions`: the number of written partitions by topic.
     """
     if durability == Durability():
         return
@@ -282,9 +285,9 @@ def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
 
 
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
-    """Raise InvalidInput, before the commit, if executors wrote the objects to their own disks.
+    """Raise InvalidInput, before the commit, if executors wrote the objects of a file:// cluster to their own disks.
 
-    The path of a file:// cluster must be shared by all hosts.
+    All hosts must share the cluster's path.
     """
     elsewhere = sorted(hosts - {socket.gethostname()})
     if not elsewhere or not plan.places.cluster.startswith("file:"):
@@ -336,7 +339,10 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """By topic: the number of records in written slices that are entirely older than `retention.ms`, and that limit."""
+    """Return by topic: the number of written records that retention would remove at once, and `retention.ms`.
+
+    Retention removes whole slices, so only slices whose newest record is too old count.
+    """
     written_ms = now_ms()
     expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state

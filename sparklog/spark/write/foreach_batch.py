@@ -82,10 +82,10 @@ class ExactlyOnce:
             batch.unpersist()
 
     def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
-        """Raise InvalidInput for a second write of a micro-batch in one run: it would pass for a repeat, and add
-        nothing.
+        """Raise InvalidInput if this run has written the micro-batch already, from other rows or by another function.
 
-        Another call by the same function with the same rows is a repeat, and harmless.
+        Such a write would count as a repeat, and add nothing. A second call of the same function with the same rows is
+        a repeat, and harmless.
         """
         call = (run_id, batch_id, self, batch.semanticHash())
         before = _CALLS.get(app_id)
@@ -123,7 +123,7 @@ def _query_of(batch: DataFrame) -> str:
 
 
 def _running_query(batch: DataFrame) -> _RunningQuery | None:
-    """The query that this thread works for; None under Connect, in a user's thread, or if Spark does not report it.
+    """Return the query that runs in this thread; None under Connect, in a user's thread, or if Spark can't tell.
 
     Python has no call for the run and the checkpoint of a query in `foreachBatch`, so this asks the JVM.
     """

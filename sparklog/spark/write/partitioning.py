@@ -62,7 +62,7 @@ def _partition(df: DataFrame, partitions: int) -> Column:
 
 
 def _lane(df: DataFrame) -> Column:
-    """A hash that chooses one of the tasks of a row's partition, the same for all rows of one key."""
+    """Return a hash that chooses one of the tasks that share a row's partition: the same for all rows of a key."""
     anywhere = F.xxhash64(_content(df))
     return (
         F.coalesce(F.when(F.col("key").isNotNull(), F.xxhash64("key")), anywhere) if "key" in df.columns else anywhere

@@ -16,7 +16,7 @@ COLUMNS_SHOWN = 30
 
 
 def column_name(frame: DataFrame, option: str, name: str) -> str:
-    """The spelling of the column `name` in `frame`. Case is ignored if there is then exactly one match.
+    """Return the column `name` in the spelling of `frame`. Case is ignored if only one column then matches.
 
     Raises InvalidOption, which names `option` and suggests the nearest name.
     """
@@ -29,7 +29,7 @@ def column_name(frame: DataFrame, option: str, name: str) -> str:
 
 
 def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[str]:
-    """The columns `names` in the spelling of `frame`. Raises InvalidOption, also if a column is named twice."""
+    """Return the columns `names` in the spelling of `frame`. Raises InvalidOption for an unknown or repeated column."""
     columns: list[str] = []
     for name in names:
         column = column_name(frame, option, name)
@@ -85,7 +85,7 @@ def columns_read(frame: DataFrame, text: str) -> set[str]:
 def condition(frame: DataFrame, option: str, text: str) -> Column:
     """Parse `text`, a SQL condition over the rows of `frame`.
 
-    Raises InvalidOption, also for expressions that Spark allows only elsewhere than in a condition.
+    Raises InvalidOption for a wrong expression, and for one that Spark does not allow in a condition.
     """
     from pyspark.errors import PySparkException
 

@@ -82,7 +82,7 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 class StreamWriter(StreamArrowWriter):
     """The writer of one micro-batch; see the module.
 
-    `written`: by query, the last micro-batch that was written when this one was planned.
+    `written`: for each query, the last micro-batch that it had written when this write was planned.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:
@@ -132,14 +132,14 @@ class StreamWriter(StreamArrowWriter):
         BatchWriter(options, plan, None).commit(messages, self._consumed(transaction, logged))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Log a warning. The objects stay: a commit whose reply was lost may have named them.
+        """Log a warning. The objects stay, because a commit whose reply was lost may have named them.
 
         Vacuum removes orphans.
         """
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
-        """The micro-batch in the query's offset log; None if the log can't be read and no group needs it."""
+        """Return the micro-batch's file in the query's offset log; without a group, None if the file can't be read."""
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
         if self.options.checkpoint is None:
@@ -147,8 +147,9 @@ class StreamWriter(StreamArrowWriter):
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """The input offsets of the micro-batch, to be committed with it; None without a group. Raises as `ends_of`
-        does.
+        """Return the input offsets of the micro-batch, to be committed with it; None without a group.
+
+        Raises as `ends_of` does.
         """
         from sparklog.client.groups.offsets import commit_of_stream
 
@@ -177,7 +178,7 @@ def _checkpoint_of(options: WriteOptions) -> ObjectStore:
 
 
 def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, int]:
-    """The last micro-batch of each query whose last write was to these topics. `topic_ids` None: of every query."""
+    """Return the last micro-batch of each query; with `topic_ids`, only of queries that last wrote to these topics."""
     return {
         app_id: known.version
         for app_id, known in state.applications.items()

@@ -33,9 +33,9 @@ class AccessTokens:
         self._refresh: Future[None] | None = None
 
     def headers(self, timeout_s: float) -> dict[str, str]:
-        """Return the headers that authorize a request, or raise CloudRequestFailed or StoreUnavailable by `timeout_s`.
+        """Return the headers that authorize a request. Waits at most `timeout_s` if a token must be fetched.
 
-        A refresh that takes longer continues for the next call.
+        A slower fetch continues in the background, for the next call. Raises CloudRequestFailed or StoreUnavailable.
         """
         with self._lock:
             refresh = None if self._credentials and self._credentials.valid else self._begun()

@@ -1,7 +1,7 @@
-"""Requests to Azure's blob storage, through the client of Microsoft's library that adlfs makes.
+"""Requests to Azure's blob storage, sent by Microsoft's client library.
 
-adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used: the library
-below it repeats a request whose answer was lost, and it takes no metadata, where the write id must go.
+adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used. It takes no
+metadata, which must hold the write id, and the library below it repeats a request whose answer was lost.
 """
 
 from __future__ import annotations
@@ -154,15 +154,12 @@ class Azure:
 
 
 def _send_bit_by_bit(request: Any) -> None:
-    """Turn the request's body into a stream: other requests are then served while it is sent.
-
-    The client wants bytes.
-    """
+    """Turn the request's body, which is bytes, into a stream, so that other requests are served while it is sent."""
     request.http_request.data = io.BytesIO(request.http_request.data)
 
 
 def _check_sender(response: Any) -> None:
-    """Raise CloudRequestFailed if a successful answer does not come from Azure, but for example from a proxy.
+    """Raise CloudRequestFailed if a successful answer comes from a server other than Azure, such as a proxy.
 
     The client would read such an answer as an empty listing, or as a wrong size.
     """
@@ -215,7 +212,10 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
 
 
 def _connection_string(settings: AzureSettings) -> str | None:
-    """Return the connection string for an account on a server other than Azure's; None if the settings name none."""
+    """Return the connection string for an account on another server than Azure's; None without `endpoint_url`.
+
+    Raises ValueError if the account's name or key is missing.
+    """
     if settings.endpoint_url is None:
         return None
     name = settings.account_name or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")

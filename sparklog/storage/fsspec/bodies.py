@@ -25,7 +25,7 @@ class Body:
 
     @classmethod
     def of(cls, body: Bytes) -> Body:
-        """A body over `body`, which must not change while it is used."""
+        """Return a body with the bytes of `body`, which must not change while they are used."""
         view = memoryview(body).cast("B")
         return cls(len(view), lambda start, end: bytes(view[start:end]))
 
@@ -80,9 +80,9 @@ class BufferedUpload:
         self._file.close()
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload is open and began before `before_ms`.
+        """Mark the upload as abandoned if it is still open and began before `before_ms` (ms since the epoch).
 
-        Return True if this call made it so.
+        Its `publish` then raises StoreUnavailable. Return True if this call marked the upload.
         """
         if self._file.closed or self._removed or self.began_ms >= before_ms:
             return False

@@ -23,8 +23,8 @@ class ListedObject:
 class ObjectPart(NamedTuple):
     """Bytes of an object, the size of the whole object, and its version.
 
-    Another object under the same name has another version. `version` is None if the object ends before the requested
-    bytes.
+    A new object under the same name has another version. `version` is None if `body` is empty because the object ends
+    before the requested bytes.
     """
 
     body: bytes
@@ -42,10 +42,11 @@ class Page:
 
 
 class Cloud(Protocol):
-    """This process's access to a bucket. Every call that fails raises CloudRequestFailed within `timeout_s`.
-    Thread-safe.
+    """Access to a bucket for one process. Thread-safe.
 
-    Names are the full names of objects in the bucket. `place` and `endpoint` name bucket and server in error messages.
+    A call that fails raises CloudRequestFailed within `timeout_s`, or StoreUnavailable if no credentials can be used.
+    Names are the full names of objects in the bucket. Error messages show `place` (the bucket) and `endpoint` (the
+    server).
     """
 
     place: str
@@ -74,10 +75,10 @@ class Cloud(Protocol):
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
     ) -> Page:
-        """One page of the names that begin with `prefix` and are not less than `start`.
+        """Return one page of the objects whose names begin with `prefix` and are not less than `start`.
 
-        `token`: from the page before, None for the first page. `by_folder`: names that share their part up to the next
-        '/' after the prefix are listed as one folder.
+        `start` needs `starts_listings_anywhere`. `token` comes from the page before; None asks for the first page. With
+        `by_folder`, all names with the same text between the prefix and the next '/' are listed as one folder.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Classifies the failure of a request whose answer did not come, or could not be read."""
+"""Classifies the failure of a request that got no answer, or an answer that can't be read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LONGEST_REASON: Final = 200
 
 
 class CloudFailure(Enum):
-    """The reason why a request failed. BUSY, NO_ANSWER and NOT_THE_STORE leave open whether a write was done."""
+    """The reason why a request failed. After BUSY, NO_ANSWER or NOT_THE_STORE, a write may have been carried out."""
 
     EXISTS = auto()  # a conditional write found its key taken
     ABSENT = auto()  # the store itself says that the key is not there
@@ -67,10 +67,10 @@ class CloudRequestFailed(RequestFailed):
         return self.may_pass and self.kind is not CloudFailure.NOT_DONE
 
     def error(self, wanted: str, place: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller of the store, in one sentence, for a request that wrote nothing.
+        """Return the error to raise to the store's caller, for a request that wrote nothing.
 
-        `wanted`: the request, such as "read a/b"; `writing` says whether it is a write. `place`: such as "the bucket
-        'logs'".
+        `wanted` is the request in words, such as "read a/b"; `writing` is True if it is a write. `place` is the bucket
+        in words, such as "the bucket 'logs'".
         """
         where = f"wanted to {wanted} at {endpoint}"
         match self.kind:

@@ -146,7 +146,7 @@ class Gcs:
         return properties
 
     def _call(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> dict[str, Any]:
-        """Send one request and return its answer, a JSON object. Raises CloudRequestFailed."""
+        """Send one request and return its answer, a JSON object. Arguments and errors: see `_sent`."""
         try:
             answer = json.loads(self._sent(timeout_s, method, path, *names, **named)[1])
         except ValueError as error:
@@ -160,7 +160,11 @@ class Gcs:
         return answer
 
     def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
-        """Send one request and return the headers and the body of its answer. Raises CloudRequestFailed."""
+        """Send one request and return the headers and the body of its answer.
+
+        `names` fill each {} of `path`. `named` are parameters of the query, `headers` and `data`. Raises
+        CloudRequestFailed, or StoreUnavailable without credentials.
+        """
         deadline = Deadline(round(timeout_s * 1000))
         if self._files.tokens:
             named["headers"] = {**named.get("headers", {}), **self._files.tokens.headers(timeout_s)}

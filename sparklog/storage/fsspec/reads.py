@@ -34,9 +34,10 @@ def read_whole(read: Read, shown: str) -> memoryview:
 
 
 def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size: Callable[[], int]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length. Raises Damaged if the object ends before a range does.
+    """Return the bytes of each range [start, end). Raises Damaged if the object ends before a range does.
 
-    `size` reads the object's size; it is called only if all ranges are empty. `shown`: the address, for error messages.
+    `size` returns the object's size in bytes; it is called only if all ranges are empty. `shown`: the object's address,
+    for error messages.
     """
     spans = united([(start, end) for start, end in ranges if start < end])
     bodies: list[memoryview] = [memoryview(b"")] * len(spans)
@@ -62,9 +63,9 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
 
 
 def _size(seen: Sequence[_Seen], shown: str) -> int:
-    """The smallest object size in `seen`, the sizes and versions that the answers gave.
+    """Return the smallest object size in `seen`, which has a size and a version from each answer.
 
-    Raises StoreUnavailable if the versions differ: another object took the place of the first while it was read.
+    Raises StoreUnavailable if the versions differ: the object was replaced while it was read.
     """
     if len({version for _, version in seen if version is not None}) > 1:
         raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")
@@ -79,9 +80,9 @@ def _part(spans: Sequence[tuple[int, int]], bodies: Sequence[memoryview], start:
 
 
 def _fill(read: Read, start: int, into: memoryview) -> list[_Seen]:
-    """Fill `into` with the object's bytes from `start` on, as far as the object goes.
+    """Fill `into` with the object's bytes from `start` on, up to the end of the object.
 
-    Returns the size and the version of the object that each answer gave.
+    Returns the object's size and version from each answer, in any order.
     """
     seen: list[_Seen] = []
 

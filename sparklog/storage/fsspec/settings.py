@@ -36,10 +36,11 @@ class GcsSettings:
 
 @dataclass(frozen=True, slots=True)
 class AzureSettings:
-    """Settings of one store. Where one is None, Azure's libraries look in the environment, then for an identity.
+    """Settings of one store. Azure's libraries look for unset ones in the environment.
 
-    `account_host` comes from the address, if the address names the account. `endpoint_url` is for other servers, such
-    as an emulator, and needs an account's name and key.
+    Without a key, these libraries use an identity, such as that of `az login`. `account_host` comes from the address,
+    if the address names the account. `endpoint_url` is for other servers, such as an emulator, and needs an account's
+    name and key.
     """
 
     of: ClassVar[str] = "a store in Azure"
@@ -57,9 +58,9 @@ Settings = TypeVar("Settings", GcsSettings, AzureSettings)
 
 
 def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Mapping[str, str]) -> Settings:
-    """Parse the settings `given` as text into `kind`, and add `of_address`, those in the store's address.
+    """Return settings of type `kind`. `given` has settings as text; `of_address` has those in the store's address.
 
-    Raises InvalidInput, which never shows the value of a secret.
+    Raises InvalidInput, whose message never shows a secret.
     """
     names = [setting.name for setting in fields(kind) if setting.name != "account_host"]
     check_names(kind.of, given, names)

@@ -77,10 +77,10 @@ def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
 
 
 class FsspecStore:
-    """Objects in a bucket, below a prefix. Opening a store reads nothing; for its settings see settings.py.
+    """Objects in a bucket, below a prefix. Opening a store reads nothing. settings.py has its settings.
 
-    `open_cloud` builds the access to the bucket; its argument is the timeout of one try, in seconds. `extra`: the extra
-    of sparklog's installation that has the needed packages.
+    `open_cloud` builds the access to the bucket; its argument is the timeout of one try, in seconds. `extra` is the
+    optional dependency of sparklog that the store needs, as in `pip install sparklog[gcs]`.
     """
 
     url: str
@@ -118,9 +118,9 @@ class FsspecStore:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Always False. These clouds can copy, but no emulator can show that they copy only to a free key.
+        """Always return False. See ObjectStore.
 
-        See ObjectStore.
+        These clouds can copy, but no emulator can be used to test that a copy never overwrites an object.
         """
         return False
 
@@ -130,7 +130,7 @@ class FsspecStore:
         return read_whole(partial(self._read, key), f"{self.url}/{key}")
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`. Need not check that the same place has `others`: a bucket's name always leads to the same bucket.
+        """As `get`, without a check of `others`: a bucket's name always leads to the same bucket.
 
         See ObjectStore.
         """
@@ -157,10 +157,10 @@ class FsspecStore:
         return self._list(check_prefix(prefix))
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
+        """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        One request to Google. To Azure, one listing for each folder on the way to that key (for the chain: the folder
-        of the blocks, then one block), and one more if `key` was the last in its folder.
+        Sends one request to Google. For Azure it lists each folder on the way to that key: for an entry of the chain,
+        the folder of the blocks and then one block. It lists one folder more if `key` was the last in its folder.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -237,10 +237,10 @@ class FsspecStore:
     def _harmless(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
-        """Send a request that is safe to repeat; return its answer. Failures become the store's errors.
+        """Send a request that is safe to repeat until it succeeds, and return its answer. Raises the store's errors.
 
-        One exception: if the key is absent, or the object ends before the requested bytes, CloudRequestFailed stays.
-        `wanted`: the request, for errors. `more_ms`: extra time to move the bytes.
+        One exception: if the key is absent, or the object ends before the requested bytes, raises CloudRequestFailed.
+        `wanted`: the request in words, for errors. `more_ms`: extra time to move the bytes.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:
@@ -251,7 +251,7 @@ class FsspecStore:
             raise self._error(failed, wanted, writing=writing) from failed
 
     def _one_s(self, deadline: Deadline, more_ms: int = 0) -> float:
-        """The timeout of one try in seconds, never beyond the deadline. `more_ms`: extra time to move the bytes."""
+        """Return the timeout of one try, in seconds: at most the time left. `more_ms`: extra time to move the bytes."""
         return min(deadline.left_s(), self._try_s + more_ms / 1000)
 
     def _error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
@@ -269,14 +269,14 @@ class FsspecStore:
                 yield StoredKey(entry.name[len(self._prefix) :], entry.size_bytes, entry.modified_ms)
 
     def _names_in(self, folder: str) -> list[str]:
-        """The names in a folder of keys, folders with a '/' at their end, in the order of keys."""
+        """Return the names in a folder of keys, in the order of keys. Names of folders end with '/'."""
         cut = len(self._prefix) + len(folder)
         pages = list(self._pages(folder, by_folder=True))
         names = [entry.name for page in pages for entry in page.objects]
         return sorted(name[cut:] for name in [*names, *(name for page in pages for name in page.folders)])
 
     def _pages(self, prefix: str, *, start: str | None = None, by_folder: bool = False) -> Iterator[Page]:
-        """The pages of a listing. A page may be empty although others follow."""
+        """Yield the pages of a listing. A page may be empty although more pages follow."""
         token: str | None = None
         name, wanted = f"{self._prefix}{prefix}", f"list {prefix!r} of {self.url}"
         while True:

@@ -6,9 +6,9 @@ answers or hdfs-native gives up. Until then its call may still take effect; `upl
 matters. Later calls use a new client with new connections.
 
 There is one client per process and address, because a client owns threads, and threads do not survive a fork. A forked
-process makes its own client and never drops its parent's: dropping it would wait for threads that don't exist here.
-Before that, the forked process waits until hdfs-native no longer uses the parent's connections to data nodes, which the
-fork copied.
+process makes its own client and never drops its parent's: dropping it would wait for threads that don't exist here. A
+fork also copies the parent's open connections to data nodes, which hdfs-native keeps for three seconds. The forked
+process makes its client only after that time.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class CallFailed(Exception):
 class HdfsAddress:
     """The file system, the user, and the timeout of a call.
 
-    `authority` is host:port, or a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` holds
-    keys of that configuration with values that override its files.
+    `authority` is host:port, or a name service of Hadoop's configuration, or empty for the configuration's
+    fs.defaultFS. `hadoop` holds keys and values that take precedence over the configuration's files.
     """
 
     authority: str
@@ -144,10 +144,10 @@ class HdfsCalls:
         return self._run([partial(function, client)], deadline)[0]
 
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
-        """Run `parts`, several at the same time, and return the bytes that each reads. Raises CallFailed.
+        """Run `parts`, several at the same time, and return the bytes that each reads, in the order of `parts`.
 
-        All reads from data nodes must come through here: a process forked soon afterwards has to know that there may be
-        connections to data nodes.
+        Every read from data nodes must use this method: it notes the time, so that a process forked soon afterwards
+        waits until the connections to data nodes are closed. Raises CallFailed.
         """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
@@ -201,7 +201,7 @@ class _PendingCall(Generic[T]):
         self._there.wait(max(0, end_s - monotonic_s()))
 
     def wait(self, deadline: Deadline) -> T:
-        """Wait until the function has ended; return its result. Raises CallFailed, also at the deadline."""
+        """Wait until the function has ended; return its result. Raises CallFailed if it failed, or at the deadline."""
         if not self._there.wait(deadline.left_s()):
             raise CallFailed(HdfsFailure.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
         if self._error is not None:
@@ -258,8 +258,8 @@ _process = _Process()
 def _wait_for_running() -> None:
     """Wait up to a second for running calls: a call that returns while the interpreter ends aborts the process.
 
-    CPython before 3.14 ends such a thread by unwinding its stack, which Rust takes for a crash. A call that hangs
-    longer than this wait is unlikely to return at just that moment.
+    The reason: CPython before 3.14 ends the thread of such a call by unwinding its stack, which Rust takes for a crash.
+    A call that still runs after this wait is unlikely to return at just that moment.
     """
     end_s = monotonic_s() + _LAST_WAIT_S
     for answer in list(_process.running):
@@ -304,7 +304,7 @@ def _new_client(address: HdfsAddress) -> Client:
 
 
 def _be(process: _Process, user: str | None) -> None:
-    """Make `user` this process's only user of HDFS. Raises InvalidInput if the process already has another.
+    """Make `user`, unless it is None, the only HDFS user of this process. Raises InvalidInput if it has another.
 
     hdfs-native reads the user from the environment at each connection.
     """

@@ -3,19 +3,19 @@
     <root>/<key>              the objects
     <root>/.tmp/<32 hex>      unpublished uploads
 
-put-if-absent: create a temporary file with a unique name -> write -> close -> rename it to the key without
-overwriting. The name node alone decides: it refuses the rename if the name is taken. A writer that dies leaves a
-temporary file, open or closed, which blocks no other writer. At whatever point it died, the key is absent or its
-object is whole.
+put-if-absent: create a temporary file with a unique name -> write -> close -> rename it to the key without overwriting.
+The name node alone decides: it refuses the rename if the name is taken. A writer that dies leaves a temporary file,
+open or closed, which blocks no other writer. Whenever it dies, the key is absent or its object is whole.
 
-After a put, durable (F-01) means:
+An object that was put is durable: it survives the loss of power (F-01). This means:
+
 - every data node of the file's pipeline has synced its blocks to disk (hdfs-native asks for that with the last packet
   of each block);
 - the name node counts each block as complete, that is, on at least dfs.namenode.replication.min data nodes;
 - the name node has synced the rename to its own journal.
 
-Set dfs.replication=3, dfs.namenode.replication.min=2 if a data node and its disk may be lost at the same moment, and
-dfs.namenode.file.close.num-committed-allowed=1: without that a close often takes half a second.
+Set dfs.replication=3 and dfs.namenode.replication.min=2 if a data node and its disk may be lost at the same moment. Set
+dfs.namenode.file.close.num-committed-allowed=1: without it, a close often takes half a second.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HdfsStore:
     for the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and
     Kerberos are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
 
-    Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
+    Keys are paths, so `a` and `a/b` can't both have an object: writing the second one raises InvalidInput.
     """
 
     url: str
@@ -89,7 +89,7 @@ class HdfsStore:
         return False
 
     def get(self, key: str) -> memoryview:
-        """The whole object. Raises KeyNotFound, StoreUnavailable."""
+        """The whole object. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         deadline = self._address.deadline()
         reader = self._open(key, deadline)
         if len(reader) == 0 and self._status(key, deadline).length:
@@ -97,9 +97,9 @@ class HdfsStore:
         return self._read(key, reader, [(0, len(reader))])[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`. Need not check that the same place has `others`. See ObjectStore.
+        """As `get`, without a check of `others`. See ObjectStore.
 
-        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files.
+        Nothing can be mounted over a path of HDFS, and all its name nodes serve one tree of files.
         """
         return self.get(key)
 
@@ -117,7 +117,7 @@ class HdfsStore:
         return self._read(key, reader, ranges)
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         return self._status(key, self._address.deadline()).length
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
@@ -129,10 +129,10 @@ class HdfsStore:
         return self._walk(f"{folder}{slash}", begin)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
+        """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing for each directory on the way to that key, empty ones included (for the chain: the directory
-        of the blocks, then one block), and one more if `key` was the last in its directory.
+        Lists each directory on the way to that key, empty ones included: for an entry of the chain, the directory of
+        the blocks and then one block. Lists one directory more if `key` was the last in its directory.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -166,7 +166,7 @@ class HdfsStore:
     def remove_abandoned(self, before_ms: int) -> int:
         """Remove the temporary files last modified before `before_ms` (ms since the epoch). Return their number.
 
-        If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
+        If a file belongs to an open upload, the `publish` of that upload raises StoreUnavailable.
         """
         removed = 0
         for file in self._listed(f"{self._root}/.tmp"):
@@ -239,7 +239,7 @@ class HdfsStore:
         return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")
 
     def _is_below_a_file(self, failed: CallFailed, path: str) -> bool:
-        """True if the name node answered "denied" only because part of `path` is a file, as it does for some calls."""
+        """True if the name node answered "denied" only because a part of `path` is a file."""
         if failed.kind is not HdfsFailure.DENIED:
             return False
         try:
@@ -261,9 +261,10 @@ class HdfsStore:
         return [status for status in listed if status.path != path]  # a file lists itself
 
     def _entries(self, folder: str) -> list[tuple[str, FileStatus]]:
-        """The contents of a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
+        """Return names and statuses of a folder of keys ('' or ending with '/'), in the order of keys.
 
-        Sorting with the '/' gives the order of whole keys, subfolders included: `a-b` < `a/b`, although `a` < `a-b`.
+        Names of directories end with '/', and are sorted with it. This gives the order of whole keys, including those
+        in subfolders: `a-b` < `a/b`, although `a` < `a-b`.
         """
         path = f"{self._root}/{folder}".rstrip("/")
         listed = [(_name(status), status) for status in self._listed(path)]

@@ -85,8 +85,9 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """`write` and `publish` in one call. With the whole body at hand, it can start over after a fault of a data
-        node.
+        """Write and publish the whole object. If a data node fails, start again with a new temporary file.
+
+        Raises the errors of `publish`.
         """
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
@@ -118,10 +119,10 @@ class HdfsUpload:
         return self._writer is not None
 
     def _begin(self, body: memoryview, deadline: Deadline, *, close: bool = False) -> None:
-        """Create a temporary file with `body` in it, and close it if `close`; if that fails, try with another file.
+        """Create a temporary file with `body` in it, and close it if `close`. If that fails, try again with a new file.
 
-        The name node assigns a dead data node until it notices the loss, and hdfs-native gives up at the first data
-        node that it can't reach.
+        A new file helps if a data node is dead. The name node assigns this node until it notices the loss, and
+        hdfs-native gives up at the first data node that it can't reach.
         """
         failed: CallFailed | None = None
         for number in tries(deadline):
@@ -230,13 +231,13 @@ class HdfsUpload:
         raise write_error(f"write {self._named()}", last) from last
 
     def _settle(self, temporary: str, failed: CallFailed) -> None:
-        """Learn whether a rename that failed has landed: return if so, raise otherwise.
+        """Find out whether a failed rename has landed. Return if it has; otherwise raise.
 
-        Deleting the temporary file decides it. If the file was there, the rename has not landed and never will, even
-        if its request is still on its way. If it was not there, either the rename or `remove_abandoned` took it, so
-        compare the object under the key with the written body: by content, or only by length for a stream, because
-        no other writer uses a stream's key. The delete is sent only once: if its answer is lost, the outcome stays
-        unknown.
+        Deleting the temporary file decides it. If the file was there, the rename has not landed and never will, even if
+        its request is still on its way. If it was not there, either the rename or `remove_abandoned` has removed it.
+        Then the object under the key is compared with the written body: by content, or for a stream by length only,
+        because no other writer uses a stream's key. The delete is sent only once: if its answer is lost, the outcome
+        stays unknown.
         """
         self._temporary = None
         deadline = Deadline(max(_SETTLE_MS, self._address.timeout_ms))
@@ -282,10 +283,10 @@ def _may_repeat(failed: CallFailed, number: int) -> bool:
 
 
 def _create(client: Client, path: str) -> RawFileWriter:
-    """Create a file, and its folder if needed.
+    """Create a file, and its folder if needed. Return its writer.
 
-    This avoids `client.create`: its writer closes itself when it is garbage-collected, in any thread, and if the name
-    node hangs, that thread hangs forever.
+    `client.create` is not used: its writer closes itself when it is garbage-collected, in any thread. If the name node
+    hangs, that thread then hangs forever.
     """
     from hdfs_native import WriteOptions
 
@@ -293,7 +294,7 @@ def _create(client: Client, path: str) -> RawFileWriter:
 
 
 def write_error(wanted: str, failed: CallFailed) -> SparklogError:
-    """The caller's error for a change that was certainly not made. `wanted`: the change, such as "delete a/b"."""
+    """Return the error to raise if the change `wanted`, such as "delete a/b", was certainly not made."""
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
         case HdfsFailure.QUOTA:

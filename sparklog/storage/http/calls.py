@@ -1,7 +1,6 @@
 """Requests to a coordinator, with this process's token, over verified TLS. Each ends in a reply or one error.
 
-No request is repeated (except once with a new token, after the old one was refused) and no redirect is followed: the
-caller decides.
+A request is sent again at most once: with a new token, after the old one was refused. No redirect is followed.
 """
 
 from __future__ import annotations
@@ -81,10 +80,11 @@ class Calls:
         fields: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request; return the answer with any status (see `body_of`).
+        """Send a request, and return the answer whatever its status (see `body_of`).
 
-        `read_s`: the longest wait for the answer. `fields` go into the query. Raises NoCoordinatorAnswers or TlsFailed,
-        whose `landed` says whether the request may have been carried out, and InvalidOption.
+        `read_s`: the longest wait for the answer, in seconds. `fields`: the parameters of the query. Raises
+        NoCoordinatorAnswers or TlsFailed, whose `landed` says whether the request may have been carried out. Raises
+        InvalidOption for an unusable token or file of certificates.
         """
         import urllib3
 
@@ -106,7 +106,7 @@ class Calls:
         return answer
 
     def _renewed(self, used: StorageSettings) -> bool:
-        """Read this process's settings again. True if their token differs from the one in `used`."""
+        """Read this process's settings again. Return True if the token is not the one in `used`."""
         now = self._settings()
         with self._changing:
             self._used, self._pools = now, {} if now.ca != self._used.ca else self._pools
@@ -127,10 +127,10 @@ class Calls:
 
 
 def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
-    """The body of a coordinator's reply. Raises the error that the reply holds, if any.
+    """Return the body of a coordinator's reply, or raise the error that the reply holds.
 
-    Raises NoCoordinator if something other than a coordinator answered; its `landed` says whether that server may have
-    passed the request on to a coordinator.
+    Raises NoCoordinator if something other than a coordinator answered. The `landed` of this error says whether that
+    server may have passed the request on to a coordinator.
     """
     kind = reply.headers.get("content-type")
     if reply.status in (200, 206) and (kind == CONTENT_TYPE or CHAIN_HEADER in reply.headers):
@@ -155,9 +155,10 @@ def decoded(body: bytes, kind: type[T], address: str) -> T:
 
 
 def _authorization(token: str | None, address: str) -> dict[str, str]:
-    """The header with the token; empty without a token.
+    """Return the header with the token; {} without a token.
 
-    Raises TlsFailed for an http:// address of another machine, even if the chain names it: tokens need TLS there.
+    Raises TlsFailed if `address` is an http:// address of another machine: a token is sent there only over TLS. Raises
+    InvalidOption for an illegal token.
     """
     if token is None:
         return {}
@@ -182,7 +183,7 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 
 
 def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
-    """The error for a request that got no reply. It carries `landed` if the request may have been carried out."""
+    """Return the error for a request that got no reply. If no connection was made, its `landed` is NO."""
     import urllib3
 
     if isinstance(error, urllib3.exceptions.SSLError):

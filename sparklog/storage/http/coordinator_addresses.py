@@ -1,6 +1,7 @@
-"""The coordinators of a cluster, by the addresses given to a client: if one does not answer, the next one is tried.
+"""Sends reads to the coordinators of a cluster, by the addresses given to a client. If one fails, the next is tried.
 
-It never matters for safety which of them answers: each reads the same chain, and a command has an id.
+Safety does not depend on which coordinator answers: all read the same chain, and a command that is sent again keeps its
+id.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Coordinators:
         raise all_failed(failures)
 
     def _in_order(self) -> Iterator[int]:
-        """Indexes of the addresses; the one that answered last comes first."""
+        """Return the indexes of the addresses, beginning with the address that answered most recently."""
         count, first = len(self.addresses), self._first
         return ((first + index) % count for index in range(count))
 

@@ -37,7 +37,7 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`. Need not check that the same place has `others`, as this process never writes to this store.
+        """As `get`, without a check of `others`: this process never writes to this store.
 
         See ObjectStore.
         """

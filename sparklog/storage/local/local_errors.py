@@ -31,7 +31,7 @@ def reason(error: OSError) -> str:
 
 
 def read_error(wanted: str, error: OSError) -> SparklogError:
-    """The caller's error for a failed read of an object that may be there. `wanted`: the read, such as "read /a/b"."""
+    """Return the error to raise if the read `wanted`, such as "read /a/b", failed. The object may exist."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _BAD_PATH:
         return InvalidInput(f"{message}; a store is a directory whose path is no longer than the file system allows")
@@ -41,7 +41,7 @@ def read_error(wanted: str, error: OSError) -> SparklogError:
 
 
 def write_error(wanted: str, error: OSError) -> SparklogError:
-    """The caller's error for a change that was certainly not made. `wanted`: the change, such as "delete /a/b"."""
+    """Return the error to raise if the change `wanted`, such as "delete /a/b", was certainly not made."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _FULL:
         return StoreFull(f"{message}; {MAKE_ROOM}")

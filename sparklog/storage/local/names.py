@@ -15,11 +15,12 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class DurableNames:
-    """The temporary files and the object names below one directory. Paths are absolute.
+    """The temporary files of a store, and the durable names of its objects, below the directory `root`.
 
-    `landmark`: a directory known to exist below the root, or None. If it is missing, its disk was unmounted, and the
-    root is now the directory under the mount point. `newest` returns the path, below the root, of the newest object
-    known to exist. A directory that lacks it, such as a leftover or an older copy, accepts no object.
+    `landmark` is a directory that is known to exist, or None. If it is missing, the disk was unmounted, and `root` is
+    now an empty mount point. `newest` returns the path of the newest object known to exist. If `root` lacks this
+    object, as an older copy of the store does, it accepts no objects. Both paths are relative to `root`; all others are
+    absolute.
     """
 
     def __init__(self, root: str) -> None:
@@ -49,7 +50,7 @@ class DurableNames:
         return os.path.join(self._root, ".tmp")
 
     def unmounted(self) -> StoreUnavailable | None:
-        """The error if the landmark is missing: then the disk is not mounted. Otherwise None."""
+        """Return an error if the landmark is missing, because the disk is not mounted. Otherwise return None."""
         if self.landmark is None or os.path.isdir(os.path.join(self._root, self.landmark)):
             return None
         return self._unmounted(self.landmark)
@@ -77,7 +78,10 @@ class DurableNames:
             return os.open(path, flags, 0o666), path
 
     def link(self, temporary: str, path: str) -> None:
-        """Give the durable file `temporary` the name `path`, durably. Raises the errors of `put_if_absent`."""
+        """Give the file `temporary`, whose bytes are durable, the name `path`. Make this name durable too.
+
+        Raises the errors of `put_if_absent`.
+        """
         folder, name = os.path.split(path)
         for attempt in range(2):
             try:
@@ -129,9 +133,10 @@ class DurableNames:
         return KeyExists(f"wanted to put {path} if absent, found an object there")
 
     def _open_folder(self, folder: str) -> int:
-        """Open a directory for objects and return its descriptor; create it if needed, and make its name durable.
+        """Open a directory for objects and return its descriptor. Create it if needed, and make its name durable.
 
-        It is opened below the root that has the newest known object, even if a disk is mounted over its path meanwhile.
+        The directory is below a root that has the newest known object, even if a disk is mounted over the root
+        meanwhile.
         """
         root = self._open_root()
         try:
@@ -194,7 +199,7 @@ class DurableNames:
 
 
 def _is_at(folder: str, folder_fd: int) -> bool:
-    """True if the path still leads to the open directory. False if a disk was mounted over it or unmounted since."""
+    """True if the path still leads to the open directory. False if a disk was mounted there or unmounted since."""
     try:
         return os.path.samestat(os.stat(folder), os.fstat(folder_fd))
     except OSError:

@@ -1,4 +1,4 @@
-"""Disk space of a store that is reserved for commits: on a full disk, not even a command that deletes records commits.
+"""Disk space reserved for commits. Without it, a full disk would refuse even the commit that deletes records.
 
     <root>/.reserve    4 MiB, allocated; empty once the space was given back
 

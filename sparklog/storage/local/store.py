@@ -4,9 +4,10 @@
     <root>/.tmp/<32 hex>      unpublished uploads
     <root>/.reserve           space reserved for commits (reserve.py)
 
-put-if-absent: create a temporary file (O_EXCL) -> write -> fsync -> link it to the key -> fsync the directory ->
-unlink the temporary file. `link` alone decides: it fails if the name is taken, and the name does not exist before it.
-So no reader ever sees part of an object, at whatever point the writer is killed. sparklog never removes a directory.
+put-if-absent: create a temporary file (O_EXCL) -> write -> fsync -> link it to the key -> fsync the directory -> unlink
+the temporary file. `link` alone decides which writer wins: it fails if the name is taken. The name does not exist
+before the link, so no reader ever sees part of an object, whenever the writer is killed. sparklog never removes a
+directory.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def local_path(url_or_path: str) -> str:
 class LocalStore:
     """Objects as files under one directory. The first write creates the directory.
 
-    Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
+    Keys are paths, so `a` and `a/b` can't both have an object: writing the second one raises InvalidInput.
     """
 
     url: str
@@ -86,12 +87,11 @@ class LocalStore:
         return f"LocalStore({self.url!r})"
 
     def keep_to(self, folder: str, newest: Callable[[], str]) -> None:
-        """From now on, refuse a directory without this folder of keys, and write only beside the newest object.
+        """From now on, accept the directory only if it has `folder`, and write only if it has the newest object.
 
-        A mount point without its disk is another directory: objects put there would be lost once the disk is mounted
-        again. Such a directory may have an older copy of the store, or leftovers. `newest` returns the key of an object
-        that must exist at the time of a write. In a wrong directory, writes and reads of absent keys raise
-        StoreUnavailable.
+        `newest` returns the key of an object that must exist at the time of a write. A mount point without its disk is
+        another directory: empty, or with leftovers or an older copy of the store. Objects put there would be lost once
+        the disk is mounted again. In a wrong directory, writes and reads of absent keys raise StoreUnavailable.
         """
         self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
@@ -109,9 +109,9 @@ class LocalStore:
         return LocalUpload(self._names, self._path(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another directory under `key` if that is free; the kernel copies the bytes.
+        """Copy an object of another LocalStore to `key` in the kernel, if `key` is free. See ObjectStore.
 
-        See ObjectStore.
+        Return False if the kernel can't do it, or `source` is another kind of store.
         """
         if not isinstance(source, LocalStore) or not hasattr(os, "copy_file_range"):
             return False
@@ -130,19 +130,19 @@ class LocalStore:
         return True
 
     def get(self, key: str) -> memoryview:
-        """The whole object, read-only: mapped, or copied if it is small. Raises KeyNotFound, StoreUnavailable.
+        """The whole object, read-only: mapped, or copied if it is small.
 
         A map costs no copy and stays valid after a delete. It holds a file descriptor until it is dropped, so a process
         has at most `_MOST_MAPS` at once; beyond that the bytes are copied. Truncating a mapped file kills the process
-        (SIGBUS): docs/stores.md says when.
+        (SIGBUS): docs/stores.md says when. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied.
         """
         return self._read(key, None)[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`, if the same directory has `others`. See ObjectStore.
+        """Return the object under `key`, if the store's directory still has the keys `others`. See ObjectStore.
 
-        All are looked up from one open descriptor of the root, because a path may lead elsewhere at each use. The
-        descriptor is held for this call only, because it keeps a disk from being unmounted.
+        All keys are looked up below one open descriptor, because the directory's path may lead elsewhere at each use.
+        The descriptor is closed at the end of this call: an open one keeps the disk from being unmounted.
         """
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -171,7 +171,7 @@ class LocalStore:
         return self._read(key, ranges)
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         path = self._path(key)
         try:
             status = os.stat(path)
@@ -190,10 +190,10 @@ class LocalStore:
         return self._walk(f"{folder}{slash}", begin)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
+        """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'. Opens no object.
 
-        Costs one listing for each directory on the way to that key, empty ones included (for the chain: the directory
-        of the blocks, then one block), and one more if `key` was the last in its directory. Opens no object.
+        Lists each directory on the way to that key, empty ones included: for an entry of the chain, the directory of
+        the blocks and then one block. Lists one directory more if `key` was the last in its directory.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -235,7 +235,7 @@ class LocalStore:
             return None
 
     def unwritable(self, folders: Iterable[str]) -> list[str]:
-        """The paths of the given folders of keys that exist but where this user can't create files."""
+        """Return the paths of those `folders` of keys that exist, but in which this user can't create files."""
         paths = (os.path.join(self._root, check_prefix(folder).rstrip("/")) for folder in folders)
         effective = os.access in os.supports_effective_ids
         return [
@@ -247,7 +247,7 @@ class LocalStore:
     def remove_abandoned(self, before_ms: int) -> int:
         """Remove the temporary files last written before `before_ms` (ms since the epoch). Return their number.
 
-        If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
+        If a file belongs to an open upload, the `publish` of that upload raises StoreUnavailable.
         """
         return self._names.remove_abandoned(before_ms)
 
@@ -293,7 +293,7 @@ class LocalStore:
         return read_error(f"read {self._path(key)}", error)
 
     def _no_directory(self) -> InvalidInput | None:
-        """The error if a file is in the place of the store's directory, or of a directory above it."""
+        """Return an error if there is a file in place of the store's directory, or of one above it. Otherwise None."""
         try:
             if stat.S_ISDIR(os.stat(self._root).st_mode):
                 return None
@@ -309,9 +309,10 @@ class LocalStore:
     # ---- listing --------------------------------------------------------------------------------
 
     def _names_in(self, folder: str) -> list[str]:
-        """The names in a folder of keys ('' or ending with '/'), in the order of keys; directories end with '/'.
+        """Return the names in a folder of keys ('' or ending with '/'), in the order of keys.
 
-        Sorting with the '/' gives the order of whole keys, subfolders included: `a-b` < `a/b`, although `a` < `a-b`.
+        Names of directories end with '/', and are sorted with it. This gives the order of whole keys, including those
+        in subfolders: `a-b` < `a/b`, although `a` < `a-b`.
         """
         path = os.path.join(self._root, folder)
         try:

@@ -1,4 +1,4 @@
-"""A put-if-absent on a disk with a streamed body: a temporary file that gets its key as its name at the end."""
+"""A put-if-absent on a disk with a streamed body: a temporary file, which at the end gets the name of its key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class LocalUpload:
             raise write_error(f"write {self._path}", error) from error
 
     def copy(self, fd: int, size_bytes: int) -> bool:
-        """Append the bytes of a file, copied in the kernel; False if the kernel can't copy between these two files."""
+        """Append the bytes of an open file of `size_bytes`, copied in the kernel.
+
+        If the kernel can't copy between these two files, abort the upload and return False.
+        """
         try:
             to = self._open()
             at = 0

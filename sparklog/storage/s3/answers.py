@@ -67,7 +67,7 @@ class S3RequestFailed(RequestFailed):
 
     @property
     def upload_gone(self) -> bool:
-        """True if the upload that a write would complete is not there."""
+        """True if S3 no longer has the upload to which the request belongs."""
         return self.code == "NoSuchUpload"
 
     @property
@@ -83,13 +83,13 @@ class S3RequestFailed(RequestFailed):
 
     @property
     def in_doubt(self) -> bool:
-        """True if a write may have been done. Only a final refusal, or no connection at all, rules that out."""
+        """True if the failed write may have been carried out: it was sent, and S3 did not refuse it for good."""
         return self.sent and self.may_pass
 
     def error(self, wanted: str, bucket: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller of the store, in one sentence, for a request that wrote nothing.
+        """Return the error to raise to the store's caller, for a request that wrote nothing.
 
-        `wanted`: the request, such as "read a/b"; `writing` says whether it is a write.
+        `wanted` is the request in words, such as "read a/b"; `writing` is True if it is a write.
         """
         where = f"wanted to {wanted} at {endpoint}"
         if self.code == "NoSuchBucket":

@@ -20,7 +20,7 @@ from sparklog.storage.s3.settings import S3Settings, check_endpoint
 
 
 def new_async_session(profile: str | None) -> AioSession:
-    """A session for s3fs. All sessions share one parsed description of S3, because parsing it takes the most time."""
+    """Return a session for s3fs. All sessions share one description of the S3 API, because parsing it is slow."""
     session = AioSession(profile=profile)
     session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     return session
@@ -45,7 +45,7 @@ class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
 
 
 def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
-    """The access keys (renewed when they expire) or None, and the file of certificates, if one is set."""
+    """Return the access keys, renewed when they expire, and the file of certificates. Each may be None."""
     session = botocore.session.Session(profile=settings.profile)
     ca_bundle = _ca_bundle(session)
     if settings.access_key_id:
@@ -54,20 +54,20 @@ def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
 
 
 def region_of(settings: S3Settings) -> dict[str, str]:
-    """The region from the settings or AWS_REGION, if either is set. botocore itself reads only AWS_DEFAULT_REGION and
-    the profile.
+    """Return the region, as a parameter for botocore's client; {} if neither the settings nor AWS_REGION name one.
 
-    AWS's own machines set AWS_REGION, and its other SDKs read it first.
+    botocore itself reads only AWS_DEFAULT_REGION and the profile. But AWS's own machines set AWS_REGION, and its other
+    SDKs read it first.
     """
     region = settings.region or os.environ.get("AWS_REGION")
     return {"region_name": region} if region else {}
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
-    """Botocore's addressing style: as set, else path style for endpoints other than AWS's; {} for botocore's own
-    choice.
+    """Return botocore's addressing style, as a setting for it; {} if botocore shall choose.
 
-    Buckets on such endpoints seldom have host names.
+    The settings come first, then the profile. Without either, endpoints other than AWS's get path style, because their
+    buckets seldom have host names.
     """
     chosen = settings.path_style
     if chosen is None:
@@ -82,7 +82,7 @@ def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
 
 
 def _endpoint_of(session: Any) -> str | None:
-    """The endpoint in AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile."""
+    """Return the endpoint in AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile; None if none is set."""
     endpoint = ConfiguredEndpointProvider(
         full_config=session.full_config, scoped_config=session.get_scoped_config(), client_name="s3"
     ).provide()

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 def whose(write_id: str) -> dict[str, str]:
-    """The object metadata by which the writer with `write_id` recognizes its own object."""
+    """Return the object metadata that holds `write_id`. By it a writer recognizes its own object."""
     return {_WRITE_ID: write_id}
 
 
@@ -60,9 +60,9 @@ class Bucket:
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The deadline of a call that begins now; `more_ms`: extra time to move its bytes.
+        """Return the deadline of a call that begins now. `more_ms`: extra time to move its bytes.
 
-        The client is built first, so the time for that does not count.
+        Builds the client first if there is none, so that the time for that does not count.
         """
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
@@ -80,7 +80,7 @@ class Bucket:
         return answer
 
     def read(self, key: str, start: int, end: int, deadline: Deadline) -> BulkAnswer:
-        """Request bytes [start, end) of an object; their body is still to be read. Raises S3RequestFailed."""
+        """Request bytes [start, end) of an object. The caller reads them from the answer. Raises S3RequestFailed."""
         headers = {"Range": f"bytes={start}-{end - 1}", **self._always}
         return self.client.bulk("GET", self.name, key, deadline, headers=headers)
 
@@ -117,9 +117,10 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """Send one small request that is safe to repeat, several times if needed, until the deadline.
+        """Send one small request that is safe to repeat until it succeeds; return its answer. Stops at the deadline.
 
-        Raises the error for the caller of the store, but with `absent` S3RequestFailed. `wanted`: the request in words.
+        Raises the error for the store's caller. With `absent`, raises S3RequestFailed if the key or the upload is
+        absent. `wanted`: the request in words.
         """
         deadline = self.deadline()
         try:
@@ -132,10 +133,10 @@ class Bucket:
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """The answer to a request that is safe to repeat.
+        """Send a request that is safe to repeat until it succeeds; return its answer.
 
-        Raises S3RequestFailed if the key (or upload) is absent, otherwise the error for the caller of the store.
-        `wanted`: the request in words; `writing` says whether it is a write.
+        Raises S3RequestFailed if the key or the upload is absent, otherwise the error for the store's caller. `wanted`:
+        the request in words; `writing` is True for a write.
         """
         try:
             return repeated(send, deadline)
@@ -155,8 +156,8 @@ class Bucket:
     ) -> None:
         """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        `sole_writer`: no other writer has this key, so compare the write id even if the first attempt finds the key
-        taken: a proxy may have sent the request twice.
+        `sole_writer`: no other writer uses this key. Then the write ids are compared even if the first attempt finds
+        the key taken, because a proxy may have sent the request twice.
         """
         write = ConditionalWrite(
             key,
@@ -174,6 +175,6 @@ class Bucket:
         return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID)
 
     def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
-        """The error for the caller of the store, made of `failed`. `wanted`: the request in words."""
+        """Return the error to raise to the store's caller after `failed`. `wanted`: the request in words."""
         assert isinstance(failed, S3RequestFailed)
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

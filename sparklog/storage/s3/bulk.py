@@ -1,8 +1,8 @@
-"""Bulk bodies: one request over a plain connection, sent once, from and into the caller's memory, with a deadline.
+"""Requests with large bodies: each is sent once, over a plain connection, from or into the caller's memory.
 
 docs/benchmarks-s3.md compares this way with other clients. It was chosen because it takes the least processor time per
-MiB, a fork can leave its connections behind, every wait has its own limit, and an answer is checked before its body is
-read.
+MiB, a forked process needs none of its parent's connections, every wait has its own limit, and an answer is checked
+before its body is read.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _ServerConnections:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers for the proxy that each request carries; {} under TLS, where the proxy can't read the requests."""
+        """Headers for the proxy, to send with each request; {} under TLS, where the proxy can't read requests."""
         return {} if self._tls else self._proxy_headers
 
     def target(self, path: str) -> str:
@@ -128,7 +128,7 @@ class _ServerConnections:
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
-        """Take an idle connection, or a new one. Give it back after use."""
+        """Return an idle connection, or a new one. Give it back after use."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -195,7 +195,7 @@ class BulkAnswer:
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:
-        """Fill `into` as far as the body goes; return the number of bytes filled. Raises S3RequestFailed."""
+        """Read the body into `into` until one of them ends. Return the number of bytes. Raises S3RequestFailed."""
         at = 0
         response = self._response
         try:
@@ -239,14 +239,17 @@ class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """True if the server closed the idle `connection`: a write sent over it would have an unknown outcome."""
+    """True if the server closed the idle `connection`. A write over it would have an unknown outcome."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _at_most(wait_s: float | None, deadline: Deadline) -> float:
-    """The seconds to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if the deadline has passed."""
+    """Return the seconds to wait: until the deadline, and at most `wait_s` if it is not None.
+
+    Raises TimeoutError if the deadline has passed.
+    """
     left_s = deadline.left_s()
     if left_s == 0:
         raise TimeoutError

@@ -1,12 +1,12 @@
 """This process's S3 clients: one for each set of settings.
 
 Small requests go through s3fs (small_requests.py), on fsspec's event loop. Bulk bodies go over plain connections
-(bulk.py), in the caller's thread or in one of the client's. So neither kind waits for the other. Both take keys,
-endpoint and region from the same places, and both send each request exactly once: only the caller knows whether a
-repeat is harmless.
+(bulk.py), in the caller's thread or in a thread of the client. So small requests and bulk bodies never wait for each
+other. Both use the same keys, endpoint and region. Each request is sent exactly once: only the caller knows whether it
+is safe to repeat.
 
-Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't
-be shared.
+Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't be
+shared.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class _Piece:
 
 
 def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
-    """The whole object: the first answer gives its size, and the remaining bytes are read in parallel.
+    """Return the whole object: the first answer gives its size, and the remaining bytes are read in parallel.
 
-    `key` is the full key in the bucket; errors, those of `ObjectStore.get`, name `shown_key`.
+    `key` is the full key in the bucket. The errors are those of `ObjectStore.get`, and name `shown_key` instead.
     """
     wanted = f"read {shown_key}"
     deadline = bucket.deadline(more_ms=_more_ms(_FIRST_BYTES))
@@ -74,9 +74,9 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
 
 
 def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length.
+    """Return the bytes of each range [start, end).
 
-    `key` is the full key in the bucket; errors, those of `ObjectStore.get_ranges`, name `shown_key`.
+    `key` is the full key in the bucket. The errors are those of `ObjectStore.get_ranges`, and name `shown_key` instead.
     """
     spans: list[_Piece] = []
     for start, end in united([(start, end) for start, end in ranges if start < end]):
@@ -109,7 +109,7 @@ def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
 
 
 def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece]) -> int:
-    """Fill all spans in parallel pieces, as far as the object goes. Return the object's size."""
+    """Fill all spans up to the end of the object, with parallel reads. Return the object's size in bytes."""
     wanted = f"read {shown_key}"
     pieces = _cut(spans)
     if len(pieces) == 1:
@@ -143,7 +143,7 @@ def _cancel(reading: Sequence[Future[int]]) -> None:
 
 
 def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadline) -> int:
-    """Fill a piece as far as the object goes. Return the object's size."""
+    """Fill a piece up to the end of the object. Return the object's size in bytes."""
 
     def read() -> int:
         with _opened(bucket, key, piece.start, piece.end, deadline) as opened:
@@ -177,7 +177,7 @@ class _Opened:
     size_bytes: int
 
     def fill(self, into: memoryview, deadline: Deadline) -> None:
-        """Fill `into` as far as the object goes. Raises S3RequestFailed."""
+        """Fill `into` up to the end of the object. Raises S3RequestFailed if the answer ends earlier."""
         into = into[: max(0, self.size_bytes - self.start)]
         count = self.answer.read_into(into, deadline) if self.answer is not None else 0
         if count < len(into):
@@ -186,7 +186,7 @@ class _Opened:
 
 @contextmanager
 def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) -> Iterator[_Opened]:
-    """Request bytes [start, end), yield the answer, and close it after the block. Raises S3RequestFailed."""
+    """Request bytes [start, end), and yield the answer. It is closed after the `with` block. Raises S3RequestFailed."""
     try:
         answer = bucket.read(key, start, end, deadline)
     except S3RequestFailed as failed:

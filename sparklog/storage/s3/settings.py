@@ -23,7 +23,7 @@ _CHOICES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Settings of one store. Where one is None, botocore looks in its usual places (environment, profile, role)."""
+    """Settings of one store. botocore looks for unset ones in its usual places (environment, profile, role)."""
 
     endpoint_url: str | None = None
     region: str | None = None

@@ -1,8 +1,8 @@
 """Requests with small bodies through s3fs's public calls: conditional puts, listings, the begin and end of uploads.
 
 s3fs sends each request once. Its own errors do not say enough about the outcome, so this module looks at their cause,
-the error of botocore. It does not read objects with `cat_file` or list them with `find`: both mistake a web page for an
-answer (docs/stores.md).
+the error of botocore. s3fs's `cat_file` and `find` are not used to read and list objects, because they mistake a web
+page for an answer of S3 (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SmallRequests:
         return self._sent(self._files.call_s3, deadline, operation, **parameters)
 
     def signed_url(self, bucket: str) -> str:
-        """A signed address of the key `k`, which shows the bucket's server, path and region. Raises S3RequestFailed."""
+        """Return a signed URL of the key `k`. It shows the bucket's server, path and region. Raises S3RequestFailed."""
         try:
             return str(self._files.url(f"{bucket}/k"))
         except Exception as error:
@@ -100,8 +100,8 @@ class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
     def close_session(loop: Any, s3: Any) -> None:
         """Close the connections at process exit, as s3fs does, but not those of a parent process.
 
-        The parent's event loop does not run here, and it watches sockets through a descriptor that both processes
-        share.
+        The parent's event loop does not run here. It also watches its sockets through a descriptor that both processes
+        share, so closing one here would break the parent's.
         """
         if loop is fsspec.asyn.loop[0]:
             s3fs.S3FileSystem.close_session(loop, s3)

@@ -36,7 +36,7 @@ _KEY_BYTES = 1024  # the longest key of S3, with the prefix
 
 
 class S3Store:
-    """Objects in a bucket, below a prefix. Opening one reads nothing; for its settings see settings.py."""
+    """Objects in a bucket, below a prefix. Opening a store reads nothing. settings.py has its settings."""
 
     url: str
     read_ahead: int = 4
@@ -73,9 +73,10 @@ class S3Store:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object under `key` if that is free, in parts that S3 copies itself. See ObjectStore.
+        """Let S3 copy an object to `key`, in parts, if `key` is free. See ObjectStore.
 
-        Works between stores with the same settings; False for an empty object, or if the server can't copy.
+        Return False if `source` is not an S3 store with the same settings, the object is empty, or the server can't
+        copy.
         """
         if not isinstance(source, S3Store) or source._bucket.client is not self._bucket.client:
             return False
@@ -89,11 +90,11 @@ class S3Store:
         return True
 
     def get(self, key: str) -> memoryview:
-        """The whole object, read-only. Raises KeyNotFound, StoreUnavailable."""
+        """The whole object, read-only. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         return read_whole(self._bucket, self._full(key), key)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`. Need not check that the same place has `others`: a bucket's name leads to the same bucket.
+        """As `get`, without a check of `others`: a bucket's name always leads to the same bucket.
 
         See ObjectStore.
         """
@@ -110,7 +111,7 @@ class S3Store:
         return read_ranges(self._bucket, self._full(key), key, ranges)
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound, StoreUnavailable."""
+        """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         return read_size(self._bucket, self._full(key), key)
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
@@ -119,7 +120,10 @@ class S3Store:
         return self._list(prefix)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        """The smallest key > `key` that begins with `prefix`, or None. One request, for one key."""
+        """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
+
+        Sends one request, which asks for one key.
+        """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         # Some servers ignore a StartAfter that sorts before the prefix, others refuse it.
@@ -136,8 +140,8 @@ class S3Store:
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove objects by their exact keys, 1,000 per request. Errors: see ObjectStore.
 
-        Keys that the answer does not name as deleted are then deleted with one request each, so a server without bulk
-        deletion is slow.
+        Keys that the answer does not report as deleted are deleted with one request each. So this is slow on a server
+        without bulk deletion.
         """
         keys = [check_key(key) for key in keys]
         batches = [keys[at : at + _DELETED_AT_ONCE] for at in range(0, len(keys), _DELETED_AT_ONCE)]
@@ -163,7 +167,7 @@ class S3Store:
     def remove_abandoned(self, before_ms: int) -> int:
         """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Return their number.
 
-        If one of them is still open, its `publish` raises StoreUnavailable. Uploads of other processes that have sent
+        If an upload is still open, its `publish` raises StoreUnavailable. Uploads of other processes that have sent
         nothing yet are not found.
         """
         with self._uploads_lock:
@@ -196,7 +200,7 @@ class S3Store:
         return 1
 
     def _list(self, prefix: str, **parameters: Any) -> Iterator[StoredKey]:
-        """The objects of all pages. A page may be empty although others follow."""
+        """Yield the objects of all pages of a listing. A page may be empty although more pages follow."""
         token: dict[str, str] = {}
         while True:
             page = self._page(prefix, **parameters, **token)

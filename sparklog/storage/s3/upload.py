@@ -75,9 +75,10 @@ class S3Upload:
             raise
 
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
-        """Let S3 copy an object into this upload, in place of `write`. False if this server can't copy.
+        """Let S3 copy an object into this upload, in place of `write`. Return False if the server can't copy.
 
-        The object, `full_key` in `bucket`, has `size_bytes`, at least 1. Raises KeyNotFound, and the errors of `write`.
+        The object is `full_key` in `bucket` and has `size_bytes`, at least 1. Raises KeyNotFound, and the errors of
+        `write`.
         """
         self._check_open()
         source = {"CopySource": {"Bucket": bucket, "Key": full_key}}
@@ -153,9 +154,9 @@ class S3Upload:
                 )
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload is open, began before `before_ms` and has sent nothing.
+        """Mark the upload as abandoned if it is open, began before `before_ms` and has sent nothing.
 
-        Returns True if this call made it so.
+        Its `publish` then raises StoreUnavailable. Return True if this call marked the upload.
         """
         if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
             return False
@@ -173,7 +174,7 @@ class S3Upload:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
 
     def _send_part(self) -> None:
-        """Hand the filled part to a thread that sends it, as soon as fewer than PARTS_AT_ONCE are being sent."""
+        """Wait until fewer than PARTS_AT_ONCE parts are being sent, then let a thread send the filled part."""
         if self._upload_id is None:
             self._upload_id = self._begin()
         while len(self._sending) >= PARTS_AT_ONCE:

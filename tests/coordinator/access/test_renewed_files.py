@@ -58,6 +58,19 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(tmp_path: Path)
     assert (knows(access, "old"), knows(access, "new")) == (False, True)
 
 
+def test_a_file_that_was_unreadable_and_is_as_before_is_reported_each_time(tmp_path: Path) -> None:
+    file, said = tmp_path / "access.toml", Said()
+    file.write_text(lines("good"))
+    access = access_in(str(file), said)
+    for _ in range(2):
+        file.rename(tmp_path / "elsewhere")
+        access.look()
+        (tmp_path / "elsewhere").rename(file)
+        access.look()
+    assert [event for event, _ in said] == ["error", "renewed"] * 2
+    assert knows(access, "good")
+
+
 @pytest.mark.parametrize("broken", ["", "[principal", "[principal.ben]\n", None])
 def test_a_broken_version_is_reported_once_and_the_last_good_one_stays(tmp_path: Path, broken: str | None) -> None:
     file, said = tmp_path / "access.toml", Said()

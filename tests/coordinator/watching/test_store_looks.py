@@ -111,6 +111,36 @@ def test_a_store_that_never_answers_is_no_answer_until_it_does(cluster: Cluster)
     assert looks.newest(41_000)[B].problem == ""
 
 
+def test_a_hanging_check_is_forgotten_once_its_store_is_registered_again(cluster: Cluster, tmp_path: Path) -> None:
+    answers, real, threads = threading.Event(), cluster.connection.stores, {}
+    before = cluster.connection.follower.state.stores[B].registration
+
+    def opened(state: ClusterState) -> Stores:
+        def get(store: StoreId) -> object:
+            if store == B:
+                registration = state.stores[B].registration
+                threads[registration] = threading.current_thread()
+                assert registration != before or answers.wait(60)
+            return real(state).get(store)
+
+        return cast(Stores, SimpleNamespace(get=get))
+
+    looks = StoreLooks(opened, cluster.connection.follower.store)
+    looks.begin(cluster.connection.follower.state, 0)
+    try:
+        cluster.remove_store("b")
+        again = cluster.add_store("b", str(tmp_path / "another"))
+        looks.begin(cluster.connection.follower.catch_up().state, PATIENCE_MS)
+        while again.registration not in threads:
+            pass
+        threads[again.registration].join(60)
+        assert looks.newest(PATIENCE_MS)[B].problem == ""
+    finally:
+        answers.set()
+    wait_for_looks()
+    assert looks.newest(PATIENCE_MS)[B].problem == ""
+
+
 def test_a_store_that_was_removed_is_not_shown(cluster: Cluster) -> None:
     looks = StoreLooks(cluster.connection.stores, cluster.connection.follower.store)
     looked(cluster, looks)

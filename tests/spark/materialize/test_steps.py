@@ -16,7 +16,6 @@ from sparklog.spark.materialize.position import (
     PartitionEnd,
     TablePosition,
     check_same_source,
-    newest,
     of_metadata,
 )
 from sparklog.spark.materialize.steps import Due, DueRange, due_ranges, first_position, next_step
@@ -66,9 +65,6 @@ def test_a_position_survives_the_metadata_of_a_commit_and_other_programs_have_no
     assert of_metadata(None) is None
     assert of_metadata("sparklog.materialize, but no JSON") is None
     assert of_metadata('{"sparklog.materialize": {"step": 1}}') is None
-    assert newest(["theirs", position(5, step=2).to_metadata(), position(3, step=1).to_metadata()]) == position(
-        5, step=2
-    )
 
 
 def test_a_table_of_another_topic_or_mode_is_refused() -> None:

@@ -4,9 +4,13 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
-/** Begins a write. `rows` is the builder of the Python data source, which also says that a log can't be overwritten. */
-final class LogWriteBuilder implements SupportsTruncate {
+/**
+ * Begins a write. `rows` is the builder of the Python data source, which also says that a log can't be overwritten. In
+ * the output mode update, a stream appends the rows that changed, as with Spark's Kafka sink.
+ */
+final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final WriteBuilder rows;
   private final LogicalWriteInfo info;
 

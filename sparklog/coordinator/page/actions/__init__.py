@@ -1,4 +1,4 @@
-"""Changes made on the web pages, by users who have the right and if `page.writes` is true: form -> plan -> commands.
+"""Changes made on the web pages: form -> plan -> commands. A user needs the right, and `page.writes` must be true.
 
 Read `action_routes.py` first; each action is one entry of `action_list.py`.
 """

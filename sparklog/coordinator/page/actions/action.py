@@ -49,9 +49,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Planning(msgspec.Struct, frozen=True):
-    """The input of a plan: the newest state, the time, the parameters (`given`), and look-ups by time in the log.
+    """The input of a plan. `given` are the parameters of the page's address, which are the fields of the form.
 
-    `offset_for_time` takes a topic, a partition and a time in microseconds; it reads objects.
+    `offset_for_time` takes a topic, a partition and a time in microseconds. It returns the first offset at or after
+    that time, or None. It reads objects.
     """
 
     state: ClusterState
@@ -91,10 +92,10 @@ class Planning(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """An action on a topic or a group (`of`), or on neither ("").
+    """An action on the web pages. `of` is "topic" or "group", or "" for an action on neither.
 
-    `may` returns True if a principal has the right to perform the action on the topic or group of this name, as far as
-    that is known before there is a plan. If `changes` is false, the action only shows a plan.
+    `may` returns True if a principal may probably perform the action on the topic or group of this name: some rights
+    can be checked only when there is a plan. If `changes` is false, the action only shows a plan.
     """
 
     name: str
@@ -113,9 +114,9 @@ class Action(msgspec.Struct, frozen=True):
 
 
 def command_line(words: str, name: str = "", *options: str) -> str:
-    """The command line `sparklog` with these words, a name and options, quoted for a shell.
+    """The command line `sparklog WORDS NAME OPTIONS`, quoted for a shell.
 
-    The name may begin with a dash.
+    If the name begins with a dash, it comes last, after `--`.
     """
     if name.startswith("-"):
         return f"sparklog {words} {shlex.join([*options, '--', name])}"

@@ -1,4 +1,4 @@
-"""All actions of the pages, with their forms, and with the rights without which a user does not see them."""
+"""All actions of the pages: each with its form, and with the right that a user needs to see it."""
 
 from __future__ import annotations
 
@@ -157,9 +157,10 @@ def writes_are_on(state: ClusterState) -> bool:
 
 
 def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[FormLink]:
-    """Links to the forms of the actions `names` that the principal may use on the topic or group `of`.
+    """Links to the forms of the actions `names`, except those that the principal may not perform.
 
-    [] if this process does not lead, or the pages may change nothing.
+    `of` is the name of the topic or group that the actions are for. [] if this process does not lead, or if
+    `page.writes` is false.
     """
     if not seen.leads or not writes_are_on(seen.state):
         return []
@@ -171,5 +172,5 @@ def links(seen: Observation, principal: Principal, *names: str, of: str = "") ->
 
 
 def _given(action: Action, of: str) -> dict[str, str]:
-    """The parameters in a link to the form of an action. Without fields, the link leads straight to the plan."""
+    """The parameters in a link to an action's form. If the form has no fields, the link leads to the plan."""
     return {**({action.of: of} if action.of else {}), **({} if action.fields else {"plan": "1"})}

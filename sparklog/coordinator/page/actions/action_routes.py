@@ -1,7 +1,8 @@
 """The pages of actions. GET shows a form, or the plan of a completed form; POST commits a plan that was shown.
 
-Only the POST changes anything. It sends the commands of the plan in the same way as every client's commands
-(`submit_for`): with the same checks, rights, audit and results by command id. A form with errors has no plan to send.
+Only the POST changes anything. It submits the commands of the plan by `submit_for`, like those of any client: their
+rights are checked, they are audited, and a repeated command id returns the earlier result. A form with errors has no
+plan.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ _log = logging.getLogger("sparklog.coordinator")
 
 @dataclass
 class ActionPage:
-    """The content of an action's page. `sealed`: the content of its confirmation form; "" if it has none.
+    """The content of an action's page. `sealed`: the plan in the confirmation form; "" if there is no such form.
 
-    `done`: a sentence if all commands were committed; `partly`: one if only some were.
+    `done`: the sentence to show if all commands were committed. `partly`: the sentence to show if only some were.
     """
 
     given: Mapping[str, str]
@@ -228,7 +229,7 @@ def _sealed_in(body: bytes) -> str:
 
 
 def _given(request: Request) -> dict[str, str]:
-    """The values filled in, which are parameters of the address; each is cut to MOST_CHARACTERS."""
+    """The values of the form's fields, from the parameters of the address; each is cut to MOST_CHARACTERS."""
     return {name: text[:MOST_CHARACTERS] for name, text in request.query_params.items()}
 
 

@@ -21,7 +21,7 @@ _OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
 def plan_reset(planning: Planning) -> Plan:
     """Plan to reset the committed offsets of a group, all in one commit.
 
-    Raises as `planned_resets`, and what the commit would raise.
+    Raises InvalidOption for a malformed field, the errors of `planned_resets`, and those that the commit would raise.
     """
     state, group = planning.state, planning.wanted("group")
     topic, partition = planning.text("topic"), planning.number("partition")
@@ -64,9 +64,9 @@ def plan_delete_group(planning: Planning) -> Plan:
 
 
 def _target(planning: Planning) -> tuple[ResetTarget, str]:
-    """The position to which the form resets offsets, and the option that says so on the command line.
+    """The position to which the form resets offsets, and the command-line option for this position.
 
-    Raises InvalidOption.
+    Raises InvalidOption if a field is malformed.
     """
     text, value = planning.wanted("to"), planning.text("value")
     if text not in TARGETS:

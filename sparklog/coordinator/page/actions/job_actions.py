@@ -1,8 +1,8 @@
-"""The plans of roll and retention: what a dry run of the job would show. The user then runs the job in its usual place.
+"""The plans of roll and retention jobs: the same as a dry run of the job shows. The user then runs the job elsewhere.
 
-A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark elsewhere. A
-user who starts one by hand wants to see its output and to be able to stop it. The coordinator that leads runs scheduled
-jobs.
+A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark. A user who
+starts a job by hand wants to see its output and to be able to stop it. Scheduled jobs are run by the coordinator that
+leads.
 """
 
 from __future__ import annotations

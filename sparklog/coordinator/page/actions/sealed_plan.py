@@ -82,10 +82,9 @@ class Seals:
 def check_same_origin(request: Request, address: str) -> None:
     """Raise ClusterAuthorizationFailed unless a page of this coordinator has sent the request.
 
-    A browser sends the credentials of HTTP's Basic authentication with any request, even one that another site causes.
-    But the request always names that site: in Origin (RFC 6454), and in Sec-Fetch-Site if the browser supports it.
-    `address`: the coordinator's advertised address, which is accepted as well because a proxy in between may change
-    Host.
+    A browser sends the credentials of HTTP's Basic authentication even if a page of another site causes the request.
+    But the request names that site: in Origin (RFC 6454), and in Sec-Fetch-Site if the browser supports it. Origin must
+    be the request's Host, or `address`, the coordinator's advertised address: a proxy may have changed Host.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     name = origin.partition("://")[2].lower()

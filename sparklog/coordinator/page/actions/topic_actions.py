@@ -25,7 +25,7 @@ _GROUPS: Final = 100  # that a plan names
 
 
 def plan_create(planning: Planning) -> Plan:
-    """Plan a new topic. Raises as `Cluster.create_topic`."""
+    """Plan a new topic. Raises the errors of `Cluster.create_topic`, and InvalidOption for a malformed field."""
     name, partitions = planning.wanted("topic"), planning.number("partitions")
     factor = planning.number("replication_factor")
     given = key_values(planning.lines("config"), "config")
@@ -51,7 +51,7 @@ def plan_create(planning: Planning) -> Plan:
 
 
 def plan_alter(planning: Planning) -> Plan:
-    """Plan a change of a topic's config. Raises as `Cluster.alter`."""
+    """Plan a change of a topic's config. Raises the errors of `Cluster.alter`, and InvalidOption for a bad field."""
     state = planning.state
     topic = topic_of(state, planning.wanted("topic"))
     changed = parse_topic_config(key_values(planning.lines("set"), "set"))
@@ -101,7 +101,10 @@ def plan_delete(planning: Planning) -> Plan:
 
 
 def plan_delete_records(planning: Planning) -> Plan:
-    """Plan the deletion of the oldest records of partitions: higher log starts. Raises as `Cluster.delete_records`."""
+    """Plan to delete the oldest records of partitions, by raising their log starts.
+
+    Raises the errors of `Cluster.delete_records`, and InvalidOption for a malformed field.
+    """
     topic, partition = planning.wanted("topic"), planning.number("partition")
     text = planning.wanted("offset")
     to = None if text == "end" else planning.number("offset")

@@ -1,14 +1,14 @@
 """Masks: rules that hide parts of records from a page. They are applied to the bytes before anything formats them.
 
     customers                        the values of a topic
-    pay-*:card.number                a field of its JSON values, here of all topics with this prefix
+    pay-*:card.number                a field of JSON values, here in all topics whose names begin with pay-
     orders:lines.price               a path passes through lists: this is the price of every line
     customers:#key                   the keys
     customers:#headers               the values of the headers
 
-In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. If the path leads
-further than a part of a value that is neither object, list nor null, that part is masked. A key of an object may also
-be several steps of the path, as in {"card.number": 4}.
+In a topic with a rule for a field, a value that is not a JSON object or list is masked as a whole. If a path continues
+past a string, number or boolean, as `card.number` does in {"card": 4}, that part is masked. Several steps of a path may
+be one key of an object, as in {"card.number": 4}.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class MaskRule(msgspec.Struct, frozen=True):
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """All rules for one topic: True for keys, values or headers that are masked as a whole, and masked `fields`.
+    """All rules for one topic. `key`, `value`, `headers`: True if these are masked as a whole.
 
-    Each field is a path in JSON values.
+    `fields`: the masked parts of JSON values; each is a path, from the outermost key inwards.
     """
 
     key: bool = False
@@ -54,7 +54,7 @@ class Mask(msgspec.Struct, frozen=True):
 
     @property
     def hides_values(self) -> bool:
-        """True if a part of values is masked. Then no search looks into values: it would reveal the part bit by bit."""
+        """True if any part of values is masked. Then values can't be searched: guesses would reveal the masked part."""
         return self.value or bool(self.fields)
 
     def of_value(self, value: bytes | None) -> bytes | None:

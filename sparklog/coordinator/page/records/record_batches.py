@@ -33,9 +33,9 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
 
 
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
-    """A copy of the first records (the last ones if `last`) within both limits, but of at least one record.
+    """Copy as many of the first records (of the last ones if `last`) as the limits allow, but at least one.
 
-    It is a copy because a slice would keep the whole batch in memory.
+    `most_bytes` limits the sum of `sizes`. A slice instead of a copy would keep the whole batch in memory.
     """
     rows = records.num_rows
     own = sizes(records)
@@ -46,7 +46,7 @@ def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.
 
 
 def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
-    """The records in the order of the page: of one partition by offset, of several by time. None if there are none."""
+    """Sort the records for the page: by offset if they are of one partition, else by time. None if there are none."""
     if not records:
         return None
     joined = pa.concat_tables(records)

@@ -1,7 +1,7 @@
 """The query in the address of a page: the records of a topic that it shows. The server keeps no state between pages.
 
-A page covers a range of offsets of each partition. The links to the next and the previous page contain the ends of
-these ranges (`at`), and the direction of reading (`back`: against the order in which the page is shown).
+A page covers a range of offsets of each partition. The links to the next and the previous page contain the offset at
+the end of each range (`at`), and the direction of reading (`back`: opposite to the order in which the page is shown).
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Shape(StrEnum):
 class RecordQuery(msgspec.Struct, frozen=True):
     """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` sets the beginning.
 
-    `at`: pairs of a partition and an offset. `back`: read against `order`. `find` is a part of a value or key, `key` a
-    whole key; "" for no search. `live`: the newest records, read repeatedly.
+    `at`: pairs of a partition and an offset. `back`: read in the direction opposite to `order`. `find`: text to search
+    for in values and keys; `key`: the whole key to search for; "" for no search. `live`: show the newest records, and
+    read them again and again.
     """
 
     partition: int | None = None
@@ -83,11 +84,14 @@ class RecordQuery(msgspec.Struct, frozen=True):
         return f"{address_of_records(topic)}?{urlencode({**query, **extra})}".rstrip("?")
 
     def beginning(self, **changes: Any) -> RecordQuery:
-        """The same query with these changes, but without an offset, a time or `at` to begin at."""
+        """The same query without `offset`, `time`, `at` and `back`, and with these changes."""
         return msgspec.structs.replace(self, **{"offset": None, "time": "", "at": (), "back": False, **changes})
 
     def next_page(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
-        """The query of the page from the offsets `at` on: towards lower offsets if `down`, else towards higher ones."""
+        """The query of the page that begins at the offsets `at`.
+
+        The page reads towards lower offsets if `down`, else towards higher ones.
+        """
         return self.beginning(at=at, back=(self.order is Order.NEWEST) is not down, live=False)
 
 

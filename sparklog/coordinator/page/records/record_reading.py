@@ -39,9 +39,9 @@ _NOTHING: Final = pa.Table.from_batches([], pa.schema([READ_SCHEMA.field(name) f
 
 @dataclass(frozen=True, slots=True)
 class PageReadLimits:
-    """Limits of the reads for one page: records and bytes read, and time.
+    """Limits of the reads for one page: the records and bytes to read, and the time.
 
-    `shown_bytes`: of the keys, values and headers that are kept to be shown.
+    `shown_bytes` limits the total size of the keys, values and headers that the page shows.
     """
 
     records: int = 500_000
@@ -56,7 +56,7 @@ LIVE_LIMITS: Final = PageReadLimits(records=1_000)  # read repeatedly
 
 @dataclass(frozen=True, slots=True)
 class RecordSource:
-    """A source of records: `state`, and the stores that it names. `replan` and `now` read newer states."""
+    """A state, and the stores to read its records from. `replan` and `now` read the newest state if it is needed."""
 
     state: ClusterState
     stores: Stores
@@ -123,9 +123,9 @@ class _Section:
 def find_records(
     source: RecordSource, topic: str, query: RecordQuery, mask: Mask = UNMASKED, limits: PageReadLimits = LIMITS
 ) -> RecordsFound:
-    """The records of a page. A partition that can't be read becomes a note; records read from the others are included.
+    """Read the records of a page. If a partition can't be read, a note says so, and the other partitions are read.
 
-    Raises UnknownTopicOrPartition, and TryAgain if it took too long to look up a time.
+    Raises UnknownTopicOrPartition, and TryAgain if finding the offsets for `query.time` took too long.
     """
     return _Finding(source, topic_of(source.state, topic), query, mask, limits).run()
 

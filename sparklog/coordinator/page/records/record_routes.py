@@ -1,7 +1,7 @@
-"""The page of a topic's records, for principals that may read the topic. Reads have their own threads.
+"""The page of a topic's records, for principals that may read the topic.
 
-This is the only place where bytes of records pass through a coordinator. So only a few reads run at once, bounded in
-records, bytes and time, and a store that never answers blocks only its own thread.
+This is the only place where bytes of records pass through a coordinator. So only a few reads run at once, and each has
+limits on records, bytes and time. Each has a thread of its own: a store that never answers blocks only that thread.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
 
 
 class RecordReads:
-    """Reads in threads that end with the process, because a store may never answer.
+    """Runs reads in threads that end with the process, because a store may never answer.
 
-    At most READS of them have a waiting caller. At most ABANDONED continue after their caller has given up; then
-    further reads are refused.
+    At most READS reads with a waiting caller run at once. A read continues after its caller has given up; while at
+    least ABANDONED such reads run, new reads are refused.
     """
 
     def __init__(self) -> None:

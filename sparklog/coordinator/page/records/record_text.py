@@ -37,7 +37,7 @@ class ShownBytes(msgspec.Struct, frozen=True):
 
 
 def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
-    """Format the bytes of a key, value or header in this shape; if that is impossible, as text or in hexadecimal."""
+    """Format a key, value or header in `shape`. Bytes that can't be shown as JSON become text or hexadecimal."""
     if not value:
         return ShownBytes("null" if value is None else "empty", "", "", 0)
     if shape in (Shape.AUTO, Shape.JSON) and (indented := _indented(value)) is not None:

@@ -52,7 +52,7 @@ class PageLink(msgspec.Struct, frozen=True):
 def record_page(
     state: ClusterState, topic: str, query: RecordQuery, mask: Mask, result: RecordsFound | None, problem: str
 ) -> dict[str, Any]:
-    """The content of the page. `problem`: the reason if `result` is None, else "".
+    """The content of the page. `result` is None if nothing was read; then `problem` is the reason, else "".
 
     Raises UnknownTopicOrPartition.
     """
@@ -105,9 +105,9 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
 
 
 def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
-    """The records as `sparklog consume --format json` prints them, in the order of the page.
+    """The records in the format of `sparklog consume --format json`, in the order of the page.
 
-    Keys and values are in hexadecimal if the page shows them so. They are never cut.
+    Keys, values and headers are in hexadecimal if `query.shape` is HEX, else text. They are never cut.
     """
 
     def text(value: bytes | None) -> str | None:
@@ -132,13 +132,14 @@ def summary(query: RecordQuery, result: RecordsFound) -> str:
     """A text on how much was read (records, bytes, offsets or partitions), and on the limit that was reached."""
     verb = "searched" if query.searches else "read"
     read = [covered for covered in result.covered if covered.start < covered.end]
-    where = ""
+    records, where = result.searched, ""
     if len(read) == 1:
+        records = min(records, read[0].end - read[0].start)  # others were read, but the page ends before them
         where = f", from offset {read[0].start} to {read[0].end - 1} of partition {read[0].partition}"
     elif read:
         where = f" of {counted(len(read), 'partition')}"
     ended = f"; {result.stopped} is the limit for one page" if result.stopped else ""
-    return f"{verb} {counted(result.searched, 'record')}, {amount(result.size_bytes)}{where}{ended}"
+    return f"{verb} {counted(records, 'record')}, {amount(result.size_bytes)}{where}{ended}"
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
@@ -157,7 +158,7 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
 
 
 def _first(notes: list[str]) -> list[str]:
-    """The first _SHOWN_NOTES notes, and one on the number of the others: a page may have several for each partition."""
+    """The first _SHOWN_NOTES notes, and a last note with the number of notes that are left out, if any are."""
     left = len(notes) - _SHOWN_NOTES
     return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
 
@@ -187,9 +188,10 @@ def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> st
 
 
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
-    """The command line that prints the records read for this page, also those that do not match its search.
+    """The command line that prints the records of this page, from the page's first offset on.
 
-    If they are of several partitions, it prints all records of the topic instead.
+    It does not search, so it prints records that do not match the query too. If the page was not read from exactly one
+    partition, it prints all records of the topic. On a live page, it prints new records as they arrive.
     """
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:
@@ -198,5 +200,5 @@ def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None)
     if len(read) != 1:
         return command
     (only,) = read
-    records = result.searched if result is not None else 0
+    records = min(result.searched, only.end - only.start) if result is not None else 0
     return f"{command} --partition {only.partition} --offset {only.start} --num {max(records, 1)} --format json"

@@ -78,9 +78,10 @@ def is_bad() -> Column:
 
 
 def with_dead_letters(columns: Mapping[str, Column], topic: str, dead_letter_topic: str) -> dict[str, Column]:
-    """Columns by which one frame holds good and bad rows; `columns` are those of good rows.
+    """Return columns with which one write puts good rows into `topic` and bad rows into `dead_letter_topic`.
 
-    Bad rows get `dead_letter_topic`, their text as value, and headers with the file, the row and the reason.
+    `columns` are those of good rows. Bad rows get their text as value, and headers with the file, the row and the
+    reason.
     """
     from pyspark.sql import functions as sql
 

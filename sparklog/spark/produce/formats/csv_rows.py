@@ -131,7 +131,7 @@ class CsvRows:
         return row if self._lines.undecoded is None else self._lines.bad(self._not_decoded(self._lines.undecoded))
 
     def of_width(self, width: int) -> Iterator[Row | BadRow]:
-        """The remaining rows. A row without exactly `width` columns becomes a BadRow."""
+        """Yield the remaining rows. A row without exactly `width` columns becomes a BadRow."""
         for row in self:
             if isinstance(row, BadRow) or len(row) == width:
                 yield row
@@ -139,10 +139,9 @@ class CsvRows:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
 
     def _misquoted(self, reason: str) -> BadRow:
-        """The BadRow for a misplaced quote. If the row spans lines, the BadRow is only its first line.
+        """Return the BadRow for a misplaced quote. If the row spans lines, the BadRow has only the first line.
 
-        In that case a quote in the first line probably was not closed. So the other lines are put back, to be read as
-        rows.
+        A quote in the first line was probably not closed, so the other lines are put back, to be read as rows.
         """
         lines, last = len(self._lines.row), self._lines.number
         if lines == 1:
@@ -163,10 +162,11 @@ class CsvRows:
 
 
 def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a file with this first row. A column without a name gets Spark's name for its position: `_c0`.
+    """Return the column names of a file whose first row is `first`.
 
-    Raises InvalidInput if two columns have the same name; Spark ignores case. `taken`: the names of NAME=VALUE folders,
-    which become columns, too.
+    They are the texts of that row if `header`. Without a header, and for an empty text, a column gets Spark's name for
+    its position, such as `_c0`. Raises InvalidInput if two columns have the same name, ignoring case. This includes
+    `taken`, the names of NAME=VALUE folders, which become columns as well.
     """
     names = tuple(name if header and name.strip() else f"_c{at}" for at, name in enumerate(first))
     seen = {name.lower(): f"folder {name}=" for name in taken}

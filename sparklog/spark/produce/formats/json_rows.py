@@ -25,10 +25,10 @@ _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
 def json_rows(
     lines: Iterable[bytes], *, encoding: str, multiline: bool, folders: Mapping[str, object]
 ) -> Iterator[list[str] | BadRow]:
-    """Yield one object per line, or with `multiline` the objects of one document (an object or an array of objects).
+    """Yield the object of each line, or with `multiline` each object of one document.
 
-    A good row is a list with the object's text. An object without a field of a folder's name gets that field, with the
-    folder's value. Blank lines are skipped.
+    A document is an object or an array of objects. A good row is a list of one text, the object. Each of `folders`
+    becomes a field of the object, unless it has a field of that name. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)
@@ -73,7 +73,7 @@ def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object],
 
 
 def field_text(document: str, name: str) -> str | None:
-    """A field of an object as text: a string's own text, None if null or missing, anything else as JSON.
+    """Return a field of a JSON object as text: a string unquoted, other values as JSON, None if null or missing.
 
     Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed.
     """
@@ -85,7 +85,7 @@ def field_text(document: str, name: str) -> str | None:
 
 
 def fields_object(document: str, names: Sequence[str]) -> str:
-    """A JSON object with some fields of an object, in the order of `names`. A missing field is null."""
+    """Return a JSON object with the fields `names` of the object `document`, in this order. A missing field is null."""
     fields = _FIELDS.decode(document)
     pairs = (msgspec.json.encode(name) + b":" + _compact(bytes(fields.get(name) or b"null")) for name in names)
     return (b"{" + b",".join(pairs) + b"}").decode()

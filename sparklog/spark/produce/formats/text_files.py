@@ -1,6 +1,6 @@
 """Text files as a DataFrame of their rows: Spark finds, opens and unpacks the files, and Python reads rows in tasks.
 
-    lines_of: one row per line (file, start, line, folders) -> rows_of: one row per row of the file, and BAD
+    lines_of: one row per line (file, start, line, folders) -> rows_of: one row per row of the file, with column BAD
 
 Rows must arrive exactly as in the file. Spark's own CSV reader guesses line ends and accepts surplus columns, misplaced
 quotes, broken UTF-8 and differing headers; its JSON reader sorts fields and fills in nulls.
@@ -51,7 +51,7 @@ _BAD_ARROW: Final = pa.struct({"file": pa.string(), "row": pa.int64(), "reason":
 
 
 class FilePart(NamedTuple):
-    """A run of lines: a file, or the part of it that begins at byte `start`. `folders`: the values of its folders."""
+    """A file, or the part of it that begins at byte `start`. `folders`: the values of its NAME=VALUE folders."""
 
     file: str
     start: int
@@ -87,9 +87,10 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
 
 
 def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """The lines of text files as bytes, split only at \\n, each with its file, part and folders.
+    """Return the lines of text files as bytes, split only at \\n, each with its file, part and folders.
 
-    Raises InvalidInput for a packed file that cannot be read safely.
+    Raises InvalidInput for a compressed file that Spark can't read safely (.zst, .lz4, .snappy), and for a reserved
+    column name.
     """
     from pyspark.sql import functions as sql
 
@@ -122,9 +123,10 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """The rows that `read` returns for each part, with text columns, folder columns, and BAD.
+    """Return the rows that `read` yields for each part: the text columns `columns`, the folder columns, and BAD.
 
-    BAD describes an unreadable row. With `stop_at_bad`, such a row fails the task, so BAD is null in all rows.
+    BAD describes an unreadable row, and is null for others. With `stop_at_bad`, an unreadable row fails the task
+    instead.
     """
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
@@ -174,7 +176,7 @@ def read_parts(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[bytes]]]:
-    """Yield runs of consecutive lines of one part, each with the part. A part may come in several runs."""
+    """Yield runs of consecutive lines of one part, as (part, lines). A part may come in several runs."""
     for batch in batches:
         if not batch.num_rows:
             continue
