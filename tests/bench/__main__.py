@@ -14,7 +14,6 @@ has the part `clients`, by itself: HTTP clients beside each other, a section of 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -151,10 +150,8 @@ def _peers() -> int:
     if not results.comparisons:
         print("no peer is there: nothing was measured")
         return 0
-    run = [sys.executable, "-m", "tests.bench.record_cost"]
-    steps = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
     path = report.path_of("")
-    section = peers_section.section(where, results, steps)
+    section = peers_section.section(where, results)
     path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
     readme_figures.write()
     print(f"wrote {path}, and its figures into README.md")

@@ -78,23 +78,3 @@ class BareReader(DataSourceReader):
             reader = pa.ipc.open_file(file)
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
-
-
-class DrainedSource(DataSource):
-    """`drained`: rows reach Python as they reach any Arrow data source, and are dropped."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "drained"
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return DrainedWriter()
-
-
-class DrainedWriter(DataSourceArrowWriter):
-    """Drops every batch without looking at it."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        for _ in iterator:
-            pass
-        return WriterCommitMessage()

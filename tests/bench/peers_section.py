@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from tests.bench import report
 from tests.bench.peers import KAFKA, PeerResults, Used
 
-_LEFT = "plan, commit, and what was not seen by itself"
 _HEADINGS = ("seconds", "Spark's JVM", "Python", "Kafka's broker", "all")
 
 _ABOUT = (
@@ -22,11 +21,9 @@ _ABOUT = (
     " to the disk before it answers; Kafka and Delta Lake leave that to the system."
 )
 
-Steps = Mapping[str, Mapping[str, float]]
 
-
-def section(machine: str, results: PeerResults, steps: Steps) -> str:
-    """`steps`: codec -> step -> ns a record, as `record_cost` finds them."""
+def section(machine: str, results: PeerResults) -> str:
+    """Return the text of the section. `machine` describes the machine of the run."""
     lines = [
         report.PEERS,
         _ABOUT.format(records=results.records, rounds=results.rounds),
@@ -45,16 +42,6 @@ def section(machine: str, results: PeerResults, steps: Steps) -> str:
     ]
     for what in (results.bulk_write, results.bulk_read):
         lines += ["", *_whole_runs(what, results.costs[what], results.records)]
-    writes = results.costs[results.bulk_write]
-    lines += [
-        "",
-        "One record on its way through a keyed write, in nanoseconds of processor time. What Spark does is the "
-        "difference between runs that go that far; sparklog's steps are those of one task, measured alone.",
-        "",
-        *_way_of_sparklog(writes, steps, results.records),
-    ]
-    if KAFKA not in results.skipped:
-        lines += ["", *_way_of_kafka(writes, results.records)]
     return "\n".join(lines) + "\n"
 
 
@@ -65,44 +52,6 @@ def _whole_runs(what: str, sides: Mapping[str, Sequence[Used]], records: int) ->
         cells += [f"{part:.0f}" for part in (*_parts_ns(sides, side, records), _all_ns(sides, side, records))]
         lines.append(f"| {side} | {' | '.join(cells)} |")
     return lines
-
-
-def _way_of_sparklog(sides: Mapping[str, Sequence[Used]], steps: Steps, records: int) -> list[str]:
-    """Columns are codecs. The last line is measured over the whole run; the line above it is the remainder."""
-    runs = {"zstd": "sparklog", "lz4": "sparklog, lz4", "none": "sparklog, not compressed"}
-    cache_ns = _all_ns(sides, "rows only", records)
-    arrow_jvm_ns = _parts_ns(sides, "rows to Python", records)[0] - cache_ns
-    arrow_python_ns = _parts_ns(sides, "rows to Python", records)[1]
-    rows: list[tuple[str, list[float]]] = [
-        ("rows out of Spark's cache", [cache_ns] * len(runs)),
-        ("rows to Arrow, into the socket (JVM)", [arrow_jvm_ns] * len(runs)),
-        ("out of the socket (Python)", [arrow_python_ns] * len(runs)),
-    ]
-    rows += [(step, [steps[codec][step] for codec in runs]) for step in steps["zstd"]]
-    whole = [_all_ns(sides, side, records) for side in runs.values()]
-    left = [all_ns - sum(row[at] for _, row in rows) for at, all_ns in enumerate(whole)]
-    rows += [(_LEFT, left), ("all", whole)]
-    ours = [sum(steps[codec].values()) for codec in runs]
-    rows.append(("of it sparklog's steps", ours))
-    return _table(("sparklog", *runs), rows)
-
-
-def _way_of_kafka(sides: Mapping[str, Sequence[Used]], records: int) -> list[str]:
-    runs = {"defaults": KAFKA, "tuned": f"{KAFKA}, tuned", "tuned, lz4": f"{KAFKA}, tuned, lz4"}
-    cache_ns = _all_ns(sides, "rows only", records)
-    parts = [_parts_ns(sides, side, records) for side in runs.values()]
-    rows = [
-        ("rows out of Spark's cache", [cache_ns] * len(runs)),
-        ("connector and client (JVM)", [jvm - cache_ns for jvm, _, _ in parts]),
-        ("broker", [broker for _, _, broker in parts]),
-        ("all", [_all_ns(sides, side, records) for side in runs.values()]),
-    ]
-    return _table((KAFKA, *runs), rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) -> list[str]:
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    return lines + [f"| {name} | {' | '.join(f'{each:.0f}' for each in figures)} |" for name, figures in rows]
 
 
 def _parts_ns(sides: Mapping[str, Sequence[Used]], side: str, records: int) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import sparklog.spark
-from tests.bench.bare_source import BareSource, DrainedSource
+from tests.bench.bare_source import BareSource
 from tests.bench.children import ended_on_failure
 from tests.jar import jar
 
@@ -38,5 +38,4 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     spark.sparkContext.setLogLevel("ERROR")
     sparklog.spark.register(spark)
     spark.dataSource.register(BareSource)
-    spark.dataSource.register(DrainedSource)
     return spark
