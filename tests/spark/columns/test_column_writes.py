@@ -203,6 +203,8 @@ def test_java_writes_to_hdfs(columnar: SparkSession, hadoop: Hadoop) -> None:
         for partition in range(3):
             assert stored(cluster, "java", partition) == stored(cluster, "python", partition)
         assert len(indexes(cluster, "java")) == 1
+        read = columnar.read.format("sparklog").options(cluster=url, subscribe="java").load()
+        assert preferred_hosts(read) == {"127.0.0.1"}
         state = cluster.connection.follower.newest_state()
         store = cluster.connection.stores(state).get(StoreId("a"))
         assert store.remove_abandoned(before_ms=1 << 50) == 0, "no temporary file is left"
@@ -464,6 +466,12 @@ def faulty(fault: str, first: Path, task: int = 0) -> Callable[[Iterator[pa.Reco
 def save(frame: DataFrame, cluster: Cluster, topic: str) -> None:
     writer = frame.write.format("sparklog").mode("append").option("cluster", cluster.connection.url)
     writer.option("topic", topic).save()
+
+
+def preferred_hosts(frame: DataFrame) -> set[str]:
+    """The hosts on which Spark would like to run the first task of a read."""
+    rdd = frame._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
+    return set(str(rdd.preferredLocations(rdd.partitions()[0]).mkString(",")).split(","))
 
 
 def by_python(cluster: Cluster, frame: DataFrame, topic: str, **options: str) -> None:

@@ -9,6 +9,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.spark.SparkEnv;
@@ -17,6 +18,7 @@ import scala.Tuple2;
 /** The bytes of one object: of a local file, or by Hadoop's file system of its address. One thread at a time. */
 abstract class ObjectBytes implements Closeable {
   static final String LOCAL = "file://";
+  private static final String HDFS = "hdfs";
   private static Configuration configuration; // of this JVM: it takes a while to make
   private static final String HADOOP = "spark.hadoop."; // the prefix of Hadoop's settings in Spark's
 
@@ -47,6 +49,21 @@ abstract class ObjectBytes implements Closeable {
       return true;
     } catch (IOException | IllegalArgumentException error) {
       return false;
+    }
+  }
+
+  /** The hosts with the first of these bytes on their disks, from HDFS; none on other stores, or if it can't say. */
+  static String[] hosts(String address, long position, long length) {
+    URI uri = URI.create(address);
+    if (!HDFS.equals(uri.getScheme())) {
+      return new String[0];
+    }
+    try {
+      FileSystem files = FileSystem.get(uri, configuration());
+      BlockLocation[] blocks = files.getFileBlockLocations(new org.apache.hadoop.fs.Path(uri), position, length);
+      return blocks == null || blocks.length == 0 ? new String[0] : blocks[0].getHosts();
+    } catch (IOException error) {
+      return new String[0]; // it is a hint; the read itself asks all holders
     }
   }
 

@@ -50,6 +50,11 @@ record TaskPlan(List<Range> ranges, Map<String, Store> stores, boolean failOnDat
   /** Where a store is, and its zone: "" if none. */
   record Store(String url, String zone) {}
 
+  /** The address of the store that has this slice, and is asked first. */
+  String holder(Slice slice) {
+    return stores.get(slice.holders().get(0)).url();
+  }
+
   /** The task in JSON. Throws IllegalStateException if it is another sparklog's. */
   static TaskPlan of(String json) {
     return Planner.value(json, TaskPlan.class);

@@ -29,6 +29,17 @@ record TaskToRead(String python, String json, long records, long bytes) implemen
     return new TaskToRead(Planner.pythonCommand(), json.toString(), mayLack ? 0 : records, bytes);
   }
 
+  /** The hosts that hold the beginning of the task, on HDFS. Other stores are as far from one executor as from another. */
+  @Override
+  public String[] preferredLocations() {
+    TaskPlan plan = plan();
+    return plan.ranges().stream()
+        .flatMap(range -> range.slices().stream())
+        .findFirst()
+        .map(slice -> ObjectBytes.hosts(plan.holder(slice) + "/" + slice.key(), slice.position(), slice.length()))
+        .orElse(new String[0]);
+  }
+
   /** The plan. It is parsed anew at each call. */
   TaskPlan plan() {
     return TaskPlan.of(json);
