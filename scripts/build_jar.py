@@ -17,12 +17,13 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 SOURCES: Final = ROOT / "jvm" / "src"
 RESOURCES: Final = ROOT / "jvm" / "resources"
+NO_JAVAC: Final = 3  # the exit code without a compiler: sparklog then works without the JAR
 _RELEASE: Final = "17"  # the oldest Java of Spark 4
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def build_jar(target: Path) -> None:
-    """Write the JAR. Raises SystemExit with javac's own words if the sources can't be compiled."""
+    """Write the JAR. Raises SystemExit: NO_JAVAC without a compiler; with javac's own words if it refuses the sources."""
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -30,7 +31,8 @@ def build_jar(target: Path) -> None:
         sources = sorted(str(file) for file in SOURCES.rglob("*.java"))
         compiler = javac()
         if compiler is None:
-            raise SystemExit("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime")
+            print("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime", file=sys.stderr)
+            raise SystemExit(NO_JAVAC)
         command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
         done = subprocess.run([*command, "-cp", f"{jars}/*", "-d", folder, *sources], capture_output=True, text=True)
         if done.returncode:
