@@ -23,7 +23,7 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def build_jar(target: Path) -> None:
-    """Write the JAR. Raises SystemExit: NO_JAVAC without a compiler; with javac's own words if it refuses the sources."""
+    """Write the JAR. Raises SystemExit: NO_JAVAC, or javac's own words if it refuses the sources."""
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -31,7 +31,8 @@ def build_jar(target: Path) -> None:
         sources = sorted(str(file) for file in SOURCES.rglob("*.java"))
         compiler = javac()
         if compiler is None:
-            print("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime", file=sys.stderr)
+            wanted = "wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless)"
+            print(f"{wanted}, found only a Java runtime", file=sys.stderr)
             raise SystemExit(NO_JAVAC)
         command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
         done = subprocess.run([*command, "-cp", f"{jars}/*", "-d", folder, *sources], capture_output=True, text=True)
