@@ -47,7 +47,7 @@ class LookForObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Copy an object to the agent's store, and check that its INCARNATION is the registered one (`fetch_in_life`).
+    """Copy an object to the agent's store, and check that the store's INCARNATION is the registered one.
 
     Reply: a FetchResult, which also has the failures of the sources. An error concerns the agent's store.
     """
@@ -89,8 +89,8 @@ class Wait:
     """Wait until this time. Reply: None.
 
     With `for_copies`, the wait ends early when there are fetched objects to report, when news has arrived, or when the
-    agent is to stop and no copy is under way. The wait may be extended (`News`). Without `for_copies`, it ends early
-    only when the agent is to stop.
+    agent is to stop and no copy is under way. While the reply to an AwaitNews is awaited, the wait may last until that
+    reply is due. Without `for_copies`, the wait ends early only when the agent is to stop.
     """
 
     until_ms: float

@@ -86,7 +86,7 @@ class Fetchers:
         self.unreported.difference_update(numbers)
 
     def plan(self, state: ClusterState, behind: Sequence[TopicPartition], now_ms: int) -> None:
-        """Begin a batch from each source that has none and holds missing objects.
+        """Begin a batch from each source that holds missing objects, unless one from that source is under way.
 
         `behind`: the partitions that lack objects, ascending. Does nothing while the store waits after its own error.
         """

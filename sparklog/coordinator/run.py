@@ -62,7 +62,7 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
 def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
     """The address to which clients send commands: `advertise`, or else the address of the listener.
 
-    Raises InvalidInput if `advertise` is malformed, or if it is None and the listener has every address of the machine.
+    Raises InvalidInput if `advertise` is malformed, or if it is None and `host` means every address of the machine.
     """
     scheme = "https" if tls else "http"
     if advertise is None:

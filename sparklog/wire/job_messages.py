@@ -28,7 +28,7 @@ class JobFigures(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """The last run of a job that has ended, whichever process began it. `failed` counts its failed parts.
+    """The last finished run of a job, whichever process began it. `failed` counts the run's failed parts.
 
     `figures` is null if the run's report is of a kind that this version does not know.
     """

@@ -198,8 +198,8 @@ class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OffsetReply(msgspec.Struct, frozen=True):
     """The offset; null if all records are older than the wanted time, or the leader epoch has not begun yet.
 
-    `leader_epoch` is null without an offset. For EndOfEpoch, it is the greatest epoch up to the wanted one that has
-    written; otherwise it is the partition's present epoch.
+    `leader_epoch` is null without an offset. For EndOfEpoch, it is the greatest epoch up to the wanted one; an epoch
+    that ended without a record does not count. Otherwise it is the partition's present epoch.
     """
 
     partition: PartitionIndex

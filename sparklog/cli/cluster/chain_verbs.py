@@ -120,7 +120,7 @@ def write(
     """Show the outcome of a write. Exit 3 if the chain has none: the write did not land, or its outcome was dropped.
 
     The last version of a txnAppId is kept until `sparklog cluster forget-applications`. Other outcomes are dropped when
-    FLOOR passes the chain position at which the write began. A write that is not found before that has not landed.
+    FLOOR passes the chain position at which the write began. Until then, a write that is not found has not landed.
     """
     from sparklog.core.errors import InvalidOption, NotFound
     from sparklog.core.tables.result_table import COMMAND_ID

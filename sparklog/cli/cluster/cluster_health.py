@@ -36,11 +36,11 @@ def health() -> None:
     Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
     does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
     replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
-    a job failed; no snapshot was written for a long time.
+    a job failed; more than 10,000 entries were written since the newest snapshot.
 
     These are only remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all
-    problems of a fenced store; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers
-    rebuild from its object; reserved space that was freed.
+    problems of a fenced store; a newest entry whose time is 10 s or more ahead of this machine's clock; a lost index,
+    which readers rebuild from its object; reserved space that was freed.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout

@@ -195,7 +195,8 @@ class AloneReader(RebalanceListener):
     def _up_to(self, end: int, table: pa.Table) -> pa.Table:
         """Return the records of `table` below offset `end` if --offset gives an end, otherwise the whole table.
 
-        A compacted log has fewer records than offsets, so a poll for that many records may read beyond `end`.
+        A compacted log has fewer records than offsets. So a poll for as many records as there are offsets below `end`
+        may read beyond `end`.
         """
         import pyarrow.compute as pc
 

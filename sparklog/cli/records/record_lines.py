@@ -32,7 +32,10 @@ class Lines(Protocol):
 
 
 class PlainLines:
-    """Prints each record as one line: its value, or its key, the separator and its value. A null is the word null."""
+    """Prints the value of each record as one line. With a `separator`, the line is key, separator, value.
+
+    A null is the word null.
+    """
 
     def __init__(self, separator: bytes | None) -> None:
         self._separator = separator

@@ -262,7 +262,10 @@ def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
 
 
 def _role(state: ClusterState, replica: ReplicaStatus) -> str:
-    """Return the role of a replica: leader, in sync, eligible or lagging. Adding, removing, fenced or silent follow."""
+    """Return the role of a replica: leader, in sync, eligible or lagging.
+
+    The words adding, removing, and fenced or silent are appended as far as they apply.
+    """
     part = (
         "leader"
         if replica.is_leader

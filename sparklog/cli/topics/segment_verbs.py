@@ -156,7 +156,7 @@ def _shown(rows: list[dict[str, Any]]) -> str:
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """Return the error to raise for unusable batches. `failures` has the error of each of them by first offset.
+    """Return the error to raise for unusable batches. `failures` maps the first offset of each to its error.
 
     The error is Damaged or DataLoss only if a batch is damaged or gone, not if batches just could not be read.
     """
@@ -202,8 +202,8 @@ def _batches(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each batch of a slice, or one row for the whole slice if no index can be read.
 
-    A batch is read from the first store that can serve it. `checksum` is "ok", or the reason why no store can; then its
-    error is added to `failures` by first offset.
+    A batch is read from the first store that can serve it. `checksum` is "ok", or the reason why no store can serve the
+    batch (or the index). In that case, the error is added to `failures` under the row's first offset.
     """
     from sparklog.core.types import Offset
     from sparklog.log.read.source_stores import NoHolderAnswers, first_answer

@@ -352,9 +352,9 @@ def offsets(
 
 
 def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
-    """Return a row for each partition: the greatest epoch up to `leader_epoch` that has written, and its end offset.
+    """Return a row for each partition: the greatest epoch up to `leader_epoch`, and its end offset.
 
-    Both are None if `leader_epoch` has not begun.
+    An epoch that ended without a record does not count. Both are None if `leader_epoch` has not begun.
     """
     rows: list[dict[str, object]] = []
     for partition in range(partitions):

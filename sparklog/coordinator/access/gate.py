@@ -1,8 +1,8 @@
 """The gate before all routes of a coordinator: identifies the caller, and checks the caller's rights.
 
-Each route states the right that it needs (`endpoint.py`). Requests to a route that states none are refused, so a new
-route can't be open by mistake. Before these checks, only the headers of a request are read. A standby does the same
-checks as the leader.
+Each route states the right that its callers need, or an `Openness` in place of a right (`endpoint.py`). Requests to a
+route that states neither are refused, so a new route can't be open by mistake. Before these checks, only the headers of
+a request are read. A standby does the same checks as the leader.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def caller_of(scope: Scope) -> Caller:
 class Gate:
     """ASGI middleware that passes on only permitted requests.
 
-    `access` returns the access file in force; it is None if there is no access file. Then every caller may do
-    everything, but the header Host must name this machine or one of `hosts`, so that a web page can't reach the
-    coordinator through a domain of its own (DNS rebinding). The header Origin must do so too if it is present: in it, a
-    browser names the site whose page has sent the request (cross-site requests).
+    `access` returns the access file in force. If `access` is None, there is no access file, and every caller may do
+    everything. Then the header Host must name this machine or one of `hosts`, so that a web page can't reach the
+    coordinator through a domain of its own (DNS rebinding). If the header Origin is present, it must also name one of
+    these hosts: a browser names there the site whose page has sent the request.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class Gate:
         """The principal whose token the request has; ANONYMOUS if there is no access file.
 
         `for_people`: the token may also be a password of HTTP's Basic authentication. Raises AuthenticationFailed if
-        the token is missing or unknown. Without an access file, raises the error of `_check_host`.
+        the token is missing or unknown. Without an access file, raises ClusterAuthorizationFailed if Host or Origin
+        names neither this machine nor one of `hosts`.
         """
         if self._access is None:
             self._check_host(request)

@@ -18,7 +18,7 @@ from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
 
 
 async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -> SubmitReply:
-    """Submit a caller's commands by `Service.submit`, and raise its errors. All commands are audited.
+    """Submit a caller's commands by `Service.submit`, and audit all of them. Raises the errors of `Service.submit`.
 
     A command for which the caller lacks the right is not submitted, and its outcome is an error.
     """

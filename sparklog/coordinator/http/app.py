@@ -62,7 +62,8 @@ _member_heartbeat = Decoders(MemberHeartbeat)
 def app_of(service: Service, access: Callable[[], Access] | None = None, masks: Sequence[MaskRule] = ()) -> Starlette:
     """The ASGI application of a coordinator.
 
-    `access` is described at `Gate`. `masks` are the parts of records that the web pages must not show.
+    `access` returns the access file in force; without an access file, `access` is None. `masks` are the parts of
+    records that the web pages must not show.
     """
     endpoints = endpoints_of(service)
     for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]

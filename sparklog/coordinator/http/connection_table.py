@@ -95,7 +95,8 @@ class ConnectionTable(Generic[C]):
         """The connection to drop so that a new one can be admitted; None if there is none to drop.
 
         It is the connection that has been SILENT longest, or if there is none, the one that has been IDLE longest. If
-        there is neither, it is the one that has been RECEIVING longest, but for at least `evict_receiving_s`.
+        there is neither, it is the one that has been RECEIVING longest. Until it has been so for
+        `evict_receiving_s`, there is none to drop.
         """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:

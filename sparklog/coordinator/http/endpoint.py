@@ -60,7 +60,7 @@ SEEN = Parameter(
 
 
 class Openness(Enum):
-    """The callers that a route admits if it states no right. The value of each member says which ones."""
+    """The rule that a route states in place of a right. The value of each member says which callers it admits."""
 
     EVERYBODY = "any caller, also without a token"
     EVERY_PRINCIPAL = "any caller with a token"

@@ -159,7 +159,7 @@ def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[Cluste
 def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
     """Raise the error of `check_access` if the principal lacks the right `verb` on the topic.
 
-    Raise UnknownTopicOrPartition if there is no such topic. It suggests only topics that the principal may see.
+    Raise UnknownTopicOrPartition if there is no such topic. The error suggests only topics that the principal may see.
     """
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:

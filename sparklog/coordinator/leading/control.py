@@ -72,7 +72,7 @@ class ReadChain:
 
 @dataclass(frozen=True, slots=True)
 class CommitOwn:
-    """Commit a command of the coordinator itself under this author. The newest entry read is its chain position."""
+    """Commit a command of the coordinator itself under this author. The command's n0 is the newest entry read."""
 
     author: Author
     command: Command
@@ -162,7 +162,8 @@ class CoordinatorControl:
     def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
         """Note that a member of a group is alive. Raises the errors of `heartbeat`.
 
-        Raises GroupIdNotFound if there is no such group, UnknownMemberId or FencedInstanceId if it lacks the member.
+        Raises GroupIdNotFound if there is no such group, FencedInstanceId if a newer member of the same instance has
+        taken the member's place, and UnknownMemberId if the group lacks the member for another reason.
         """
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)

@@ -1,10 +1,12 @@
 """The election of a leader among coordinators, from one process's view: a state machine without I/O.
 
-    STANDBY ── no coordinator is in force, or it wrote nothing for a session ───────────► it claims the next epoch
+    STANDBY ── no coordinator is in force, or the leader wrote nothing for a session ──► claims the next epoch
        ▲                                                                                      │
        ├──────────────────────────── another process was faster ──────────────────────────────┤
        │                                                                                      ▼
-       └── another process has claimed, or this one had to resign ◄─── claims again, to be seen alive ── LEADING
+       └────── another process has claimed, or this one had to resign ──────────────────── LEADING
+
+A leader that has written nothing for a third of a session claims its epoch again, to be seen alive.
 
 The chain decides between two processes that claim at once, so a wrong guess here costs only time. Only the process's
 own monotonic clock is used, and only to measure the time since the chain last showed anything new.

@@ -78,7 +78,7 @@ class Service:
     `metadata`: the address of the metadata; `address`: the address of this process for clients. `queued_max`: see
     `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; if it is None, no jobs run.
     `stores` opens the stores, to write checkpoints, to check the stores and to find offsets by time. By default they
-    are opened with the platform's own settings.
+    are opened without any storage settings.
     """
 
     def __init__(

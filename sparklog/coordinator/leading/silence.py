@@ -58,7 +58,10 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """The time since the last `observe`, less a third of a session: the process was paused for this long."""
+        """The time for which this process was paused since the last `observe`; 0 before the first.
+
+        Only the part beyond a third of a session counts: without a pause, `observe` is usually called that often.
+        """
         if self._observed_ms is None:
             return 0
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
@@ -66,8 +69,8 @@ class Watching:
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
         """The commands to submit now, for silent agents, for silent members, and for followers that lag.
 
-        Pass the `state` and `now_ms` of the last `observe`. A store counts as heard at `now_ms` if it was never heard
-        of, or was not heard of since it was reported as silent.
+        Pass the `state` and `now_ms` of the last `observe`. A store of which nothing was heard yet counts as heard at
+        `now_ms`. Once a store is reported as silent, this object forgets when the store was heard.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)

@@ -138,7 +138,10 @@ def _of_topics(seen: Observation) -> Iterator[Metric]:
 
 
 def _named_topics(seen: Observation) -> list[Topic]:
-    """The topics with metrics of their own: the `metrics.topics.max` with the most bytes appended. [] on a standby."""
+    """The topics with metrics of their own: at most `metrics.topics.max`, those with the most bytes appended.
+
+    [] on a standby.
+    """
     appended = seen.commits.appended
     topics = seen.state.topics.values() if seen.leads else []
     by_bytes = sorted(topics, key=lambda topic: (-appended.get(topic.topic_id, AppendCounts()).size_bytes, topic.name))

@@ -86,7 +86,7 @@ class Planning(msgspec.Struct, frozen=True):
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def decided(self, command: Command) -> tuple[Record, ...]:
-        """The records of the chain to which the command would lead now. Raises what its commit would raise."""
+        """The records that the chain would get if the command were committed now. Raises what that would raise."""
         submission = Submission(new_command_id(), EntryNumber(max(self.state.n, 0)), command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
 

@@ -172,5 +172,8 @@ def links(seen: Observation, principal: Principal, *names: str, of: str = "") ->
 
 
 def _given(action: Action, of: str) -> dict[str, str]:
-    """The parameters in a link to an action's form. If the form has no fields, the link leads to the plan."""
+    """The parameters of the link to an action for the topic or group `of`.
+
+    The link leads to the form of the action, or directly to its plan if the form has no fields.
+    """
     return {**({action.of: of} if action.of else {}), **({} if action.fields else {"plan": "1"})}

@@ -159,7 +159,7 @@ def _at(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _short(given: Mapping[str, str], name: str) -> str:
-    """The text to search for, with the blanks at its ends; "" if absent. Raises InvalidInput if it is too long."""
+    """The parameter `name`, "" if it is absent; blanks at its ends are kept. Raises InvalidInput if it is too long."""
     text = given.get(name, "")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{name}: wanted at most {MOST_CHARACTERS} characters, found {len(text):,}")
