@@ -151,7 +151,7 @@ class Admin:
     def elect_leaders(
         self, topic: str, *, partition: int | None = None, store: str | None = None, unclean: bool = False
     ) -> None:
-        """Elect the leader of `partition`, or of all partitions of a topic: `store`, by default the preferred leader.
+        """Make `store` (default: the preferred leader) the leader of `partition`, or of all partitions of the topic.
 
         With `unclean`, if no other replica can lead, a replica that lacks acknowledged records may; those records are
         lost. Raises ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.

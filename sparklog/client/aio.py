@@ -6,7 +6,7 @@
         async for record in consumer: ...
 
 `AsyncProducer` and `AsyncConsumer` wrap a `Producer` and a `Consumer`. The producer's own sender threads pass the
-results of many records to the event loop at once; each consumer runs in one thread of its own. Methods are named as in
+results of many records to the event loop together; each consumer runs in one thread of its own. Methods are named as in
 aiokafka, or, if aiokafka has no such method, as in `Producer` and `Consumer`. Transactions, `commit_async` and
 `poll_table` exist only in `Producer` and `Consumer`: a program that needs them runs one of these in a thread.
 
@@ -217,7 +217,10 @@ class AsyncConsumer(AnswersKafkaMethods):
         self._consumer = await self._run(self._make)
 
     async def close(self) -> None:
-        """Close the consumer as `Consumer.close` does."""
+        """Commit the returned records (with auto-commit), and leave the group. A second call does nothing.
+
+        Raises the errors of `Consumer.close`.
+        """
         await self._end(Consumer.close)
 
     # ---- reading --------------------------------------------------------------------------------

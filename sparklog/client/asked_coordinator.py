@@ -19,9 +19,10 @@ class AskedCoordinator:
     def __init__(
         self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
     ) -> None:
-        """Call `ask`, which sends the request for `wanted`, in a new thread. Rings `bell` when `ask` returns.
+        """Call `ask`, which sends the request for `wanted`, in a new thread.
 
-        The coordinator replies by `until_ms` at the latest. `begun_ms` and `until_ms` are times of the monotonic clock.
+        When `ask` returns, rings `bell`, which wakes `wait`. The coordinator replies by `until_ms` at the latest.
+        `begun_ms` and `until_ms` are times of the monotonic clock.
         """
         self._wanted = wanted
         self.begun_ms = begun_ms
@@ -37,7 +38,7 @@ class AskedCoordinator:
     def wait(self, stop: Callable[[], bool]) -> bool:
         """Return True once the reply has come, or False once `stop()` is true.
 
-        `stop` is called at the start, and whenever the bell rings.
+        `stop` is called at the start, and again whenever the bell is rung before the reply has come.
         """
         while not self._asked.done():
             if stop():

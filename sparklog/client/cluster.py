@@ -299,7 +299,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         ).read_all()
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """Return for each partition the lowest offset of a record at or after this time; None if there is none."""
+        """Return for each partition the lowest offset of a record at or after this time.
+
+        None for a partition without such a record. Raises the errors of `offset_for_time`.
+        """
         state = self.connection.follower.newest_state()
         indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
@@ -323,10 +326,11 @@ class Cluster(Admin, AnswersKafkaMethods):
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """Return the greatest leader epoch up to `leader_epoch` in which a partition was written, and its end offset.
+        """Return the greatest leader epoch up to `leader_epoch` in a partition's history, and that epoch's end offset.
 
-        None if the epoch `leader_epoch` has not begun; see `core.replication.leader_epochs`. Raises
-        UnknownTopicOrPartition, InvalidInput (a negative epoch).
+        The newest epoch ends at the log end, which may be above the high watermark. The history has no older epochs
+        in which nothing was written. None if the epoch `leader_epoch` has not begun. Raises UnknownTopicOrPartition,
+        and InvalidInput for a negative epoch.
         """
         state = self.connection.follower.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
@@ -344,7 +348,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         return [describe_group(state, name) for name in sorted(state.groups)]
 
     def describe_group(self, group: str) -> GroupDescription:
-        """Describe a group: its members; committed offset, end and lag of each partition. Raises GroupIdNotFound."""
+        """Describe a group: its members, and the committed offset, high watermark and lag of each partition.
+
+        Raises GroupIdNotFound.
+        """
         state = self.connection.follower.newest_state()
         return describe_group(state, group)
 
@@ -437,8 +444,8 @@ def _end_of(
     """Close a consumer while its cluster is being closed; after an error, close it without a commit.
 
     `kind`: the type of the exception that the cluster's `with` block raised; None: no exception, or no block.
-    `kind_since`: the type of an exception raised since, while other objects of the cluster were closed. Wakeup is not
-    an error: if `kind` is Wakeup, `kind_since` decides. ExitStack passes all parameters after `kind`.
+    `kind_since`: the type of an exception raised since, while other objects of the cluster were closed. An
+    exception other than Wakeup counts as an error, in either of them. ExitStack passes all parameters after `kind`.
     """
     consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 

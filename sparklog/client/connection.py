@@ -125,10 +125,11 @@ class Connection:
         return self.committer.submit(self.committer.begin(command), timeout_ms)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """Plan [at, plan.end) again from the newest state, without offsets below the log start (`scan.Replan`).
+        """Plan [at, plan.end) again from the newest state, without offsets below the log start.
 
-        The new plan's `lost` has every lost range that overlaps these offsets, whenever it was lost. Raises the errors
-        of `right_up_to`.
+        Implements `scan.Replan`. The new plan's `lost` has every lost range that overlaps these offsets, whenever it
+        was lost. Raises UnknownTopicOrPartition (the topic was deleted, or created again), InconsistentClusterId (the
+        plan is of another cluster), UnknownLeaderEpoch (the plan is newer than the state).
         """
         state = self.follower.newest_state()
         return replanned(state, plan, at)

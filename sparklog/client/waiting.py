@@ -5,9 +5,11 @@
         (continue to read at the positions, with connection.follower.state)
 
 When one caller reads new entries of the chain, all waiting callers of the process see them. A coordinator that did not
-answer is not asked again for SILENT_MS. Meanwhile the process reads the chain, which also shows the next coordinator. A
-wait with a bell (`host/bell.py`) asks the coordinator in a thread of its own (`asked_coordinator`), so that the bell
-can end the wait; any other wait needs no thread.
+answer is not asked again for SILENT_MS. Meanwhile the process reads the chain, which also shows the next coordinator.
+
+A wait may have a bell (`host/bell.py`): another thread or a signal handler rings it to wake the waiting thread. Such a
+wait asks the coordinator in a thread of its own (`asked_coordinator`), so that it can end before the reply; any other
+wait needs no thread.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Waiting:
         return Watch(self, longest_pause_ms, bell)
 
     def is_done(self, wanted: Replicated | Records) -> bool:
-        """True if, in the newest state known here, `wanted` has come, or can no longer come."""
+        """True if, in the newest state known here, `wanted` has happened, or can no longer happen."""
         return is_done(self._follower.state, wanted)
 
     @property
@@ -61,7 +63,7 @@ class Waiting:
         return self._committer.clock
 
     def at_coordinator(self, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
-        """Ask the coordinator in force to reply once the chain has `wanted`, or after `longest_ms`, at most ROUND_MS.
+        """Ask the coordinator in force to reply once `wanted` has happened, or after `longest_ms`, at most ROUND_MS.
 
         `seen`: the newest entry known here. None if no coordinator can be asked, or if the request failed.
         """
@@ -121,7 +123,7 @@ class Watch:
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Return True once `wanted` has come, or can no longer come (`Waiting.is_done`); False after `longest_ms`.
+        """Return True once `wanted` has happened, or can no longer happen; False after `longest_ms`.
 
         Also returns False once `stop()` is true. `stop` is called between reads of the chain, between requests to a
         coordinator, and whenever the bell rings. Raises the errors of `Waiting.catch_up`.

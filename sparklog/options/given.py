@@ -210,7 +210,7 @@ def _sides_of(option: Option) -> list[str]:
 
 
 def warning_of(ignored: tuple[Ignored, ...]) -> str | None:
-    """Return one line for the log that names every ignored option with the reason; None if there is none."""
+    """Return one line for the log that names every ignored option with the reason; None if no option is ignored."""
     if not ignored:
         return None
     return "options without effect in sparklog: " + "; ".join(f"{option.name} ({option.reason})" for option in ignored)

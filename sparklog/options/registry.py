@@ -67,7 +67,7 @@ class Option(msgspec.Struct, frozen=True):
         return self.key.name
 
     def legal(self, side: Side | None = None) -> str:
-        """Describe the legal values, as text that follows "wanted". If `side` is None, those of a batch."""
+        """Describe the legal values, as text to follow "wanted" in an error. If `side` is None, those of a batch."""
         if side is not None and side.is_stream and self.stream_form:
             return self.stream_form
         return self.form or self.key.legal()

@@ -88,7 +88,7 @@ OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """Describe the values of an option for offsets that allows `words`, as text that follows "wanted"."""
+    """Describe the values of an option for offsets that allows `words`, as text to follow "wanted" in an error."""
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -98,7 +98,8 @@ def offsets_form(words: Sequence[str]) -> str:
 def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
     """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption`, which names `option`.
 
-    Errors offer only `words`, but both words are parsed: `check_batch_range` refuses the wrong one with a reason.
+    `words`: the words that the option allows, and that errors suggest. The other word is parsed, too, because
+    `check_batch_range` refuses it with a better error.
     """
     word = text.strip().lower()
     if word == "earliest":
@@ -141,8 +142,8 @@ def parse_timestamp(option: str, text: str) -> EveryPartition:
 def parse_timestamp_us(where: str, raw: object) -> int:
     """Return the microseconds since the epoch for `raw`: milliseconds, or ISO 8601 text with a zone.
 
-    Digits finer than microseconds are cut off. Milliseconds beyond 64 bits of microseconds become the largest time.
-    Raises `InvalidOption`, whose message begins with `where`.
+    Digits finer than microseconds are cut off. A number of milliseconds whose microseconds do not fit into 64 bits
+    becomes the greatest number that does. Raises `InvalidOption`, whose message begins with `where`.
     """
     milliseconds = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
     if milliseconds is not None:
@@ -182,7 +183,8 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
     """Raise `InvalidOption` for a range that no batch can have, in any cluster.
 
-    These ranges are a start at latest, an end at earliest, an end before its start, and ends with different partitions.
+    These ranges are a start at latest, an end at earliest, an end before its start, and a start and an end that name
+    different partitions.
     """
     _refuse_position(
         start_option,

@@ -49,7 +49,10 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
-    """Parse the options of a stream read, as in `parse_read_options`. Raises InvalidOption, also if an end is given."""
+    """Parse the options of a stream read. `default_cluster` is used if there is no option `cluster`.
+
+    Raises InvalidOption, also for an unknown option or if an end is given, and InvalidGroupId.
+    """
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
         if given.has_ignored(name):
@@ -68,7 +71,7 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
     """Parse options that may be of a batch or of a stream, because Spark does not say which of them it wants.
 
-    Raises InvalidOption if they are valid for neither, or for a bad value of an option that only streams have.
+    Raises InvalidOption if they are valid for neither, and also if an option that only streams have has a bad value.
     """
     try:
         options = parse_read_options(raw, default_cluster)
@@ -100,7 +103,10 @@ def trigger_limits(given: GivenOptions) -> TriggerLimits:
 
 
 def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """Parse the options of a stream write, as in `parse_write_options`, always with acks=all and push to all stores."""
+    """Parse the options of a stream write, which always has acks=all and uploads to all in-sync stores (push).
+
+    `default_cluster` is used if there is no option `cluster`. Raises InvalidOption, InvalidTopic, InvalidGroupId.
+    """
     given = GivenOptions(raw, Side.STREAM_WRITE)
     for name in _IDENTITY:
         if given.has_ignored(name):

@@ -65,8 +65,9 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 class ReadOptions(msgspec.Struct, frozen=True):
     """The options of a batch read, or the part of a stream's options that batches also have.
 
-    Exactly one of `subscription` and `metadata` is None. `columns` are the columns of the DataFrame, in order (empty
-    for `metadata`). `start_option` and `end_option` name the options that give `start` and `end`, for error messages.
+    A read is either of records (`subscription`) or of a table that shows the state of the cluster (`metadata`, its
+    name); the other one is None. `columns` are the columns of the DataFrame, in order; empty for such a table.
+    `start_option` and `end_option` name the options that give `start` and `end`, for error messages.
     `start_at_latest_if_none`: if no record matches the starting timestamp, start at latest instead of failing.
     `topic_id`: id of the only topic that may be read; None if any may be read. `zone`: the zone of the tasks, or "".
     """
@@ -191,7 +192,10 @@ def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOption
 
 
 def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """Parse the options of a batch write. See `parse_read_options`; an illegal topic name raises `InvalidTopic`."""
+    """Parse the options of a batch write. `default_cluster` (SPARKLOG_CLUSTER) is used if there is no option `cluster`.
+
+    Raises InvalidOption, also for an unknown option, InvalidTopic and InvalidGroupId.
+    """
     given = GivenOptions(raw, Side.BATCH_WRITE)
     return write_options(given, default_cluster, _consumed(given))
 
@@ -199,7 +203,10 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
 def write_options(
     given: GivenOptions, default_cluster: str | None, consumed: ConsumedOffsets | ConsumedByQuery | None
 ) -> WriteOptions:
-    """Return the options that batch and stream writes share. In a stream, a batch's own options have their defaults."""
+    """Return the options that batch and stream writes share. For a stream, those of batches alone get their defaults.
+
+    Raises InvalidOption, InvalidTopic.
+    """
     topic = given.optional_text("topic")
     if topic is not None:
         check_topic_name(topic)
@@ -269,10 +276,11 @@ def _subscription(given: GivenOptions) -> Subscription:
 def _bound(
     given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec, words: Sequence[str]
 ) -> tuple[str, OffsetSpec]:
-    """Return the start or end of a range, after the name of the option that gives it: the first given one of `names`.
+    """Return the name of the option that gives the start or end of a range, and the start or end itself.
 
-    If none is given, return the last of `names`, and `default`. `names`: the options for one timestamp, for timestamps
-    by partition, and for offsets by partition. `words`: the words that errors offer for the last option.
+    `names`: the options for one timestamp, for timestamps by partition, and for offsets by partition. The first of them
+    that the user gave is used; if there is none, returns the last name and `default`. `words`: the words that the last
+    option allows, like `earliest`.
     """
     chosen = next((name for name in names if name in given), None)
     if chosen is None:

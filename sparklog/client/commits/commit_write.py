@@ -125,9 +125,10 @@ class _Commit:
             submission = replace(submission, command=self._adapted(command), in_doubt=in_doubt)
 
     def _adapted(self, command: Append) -> Append:
-        """Copy objects to stores that need and lack them; return the command with present holders and leader epochs.
+        """Copy objects to stores that need and lack them. Returns the command adapted to the newest state.
 
-        Returns `command` unchanged if the chain can't be read now.
+        Its holders, its leader epochs and whether it may take over are determined again. Returns `command` unchanged
+        if the chain can't be read now.
         """
         try:
             state = self._connection.follower.catch_up().state
@@ -190,7 +191,7 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
 
 
 def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:
-    """Number of partitions in the write whose objects should all be on `store`, but are not."""
+    """Number of the write's partitions for which `store` should have all objects, but lacks one or more."""
     topics = {topic.topic_id: topic for topic in plan.topics.values()}
     holders = [{holder.store for holder in named.holders} for named in command.objects]
     return len(

@@ -136,9 +136,10 @@ class Coordinated(Committer):
             self._post(state.coordinator, MEMBER_HEARTBEAT, heartbeat, GRACE_MS)
 
     def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
-        """Ask the coordinator `known` to reply once the chain has `wanted`, or after `longest_ms`; return the reply.
+        """Ask the coordinator `known` to reply once `wanted` has happened, or after `longest_ms`; return the reply.
 
-        `seen`: the newest entry known here. Raises the coordinator's errors, and TryAgain.
+        The reply also comes once `wanted` can no longer happen, and may come earlier. `seen`: the newest entry known
+        here. Raises the coordinator's errors, and TryAgain.
         """
         request = WaitRequest(self.follower.state.chain_id, seen, wanted, longest_ms)
         address, body = self._post(known, WAIT, request, longest_ms + GRACE_MS)

@@ -5,9 +5,9 @@ callers wait. Once at least as many commands wait as are under way, the waiting 
 need about log2(n) requests, and none of them waits for long. There is no extra thread: the caller that has waited
 longest, the *carrier*, sends the request for itself and for the others.
 
-A request is answered once all of its commands are done; the commands of one entry are done together in any case. A
-large append would delay other commands, because its slices are stored before its entry is put. So it fills a request
-alone.
+A request is answered only once all of its commands are done. Small commands lose little by that: most of them share an
+entry of the chain. A large append would delay the others, because its slices are stored before its entry is put. So a
+command of more than MAX_BYTES is sent in a request of its own.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Commits:
         self.report()
 
     def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
-        """Log `error`, if there is one. The callback of commits that have no other; `offsets` is not used."""
+        """Log `error`, if there is one. The default callback of a commit; `offsets` is not used."""
         if error is not None:
             group = self._shares.group
             log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

@@ -178,7 +178,7 @@ class Fetches:
         return sum(fetch.open_bytes for fetch in self._open.values()) + BYTES_AHEAD <= MOST_OPEN_BYTES
 
     def _make_room(self) -> None:
-        """Close the reads used longest ago until all but the newest may hold at most MOST_OPEN_BYTES."""
+        """Close the reads used longest ago, until the rest, without the newest, may hold at most MOST_OPEN_BYTES."""
         others = list(self._open.items())[:-1]
         too_much = sum(fetch.open_bytes for _, fetch in others) - MOST_OPEN_BYTES
         for key, fetch in others:

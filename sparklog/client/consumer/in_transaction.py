@@ -61,7 +61,7 @@ class ReadInTransaction:
         return self._reading.has_landed(command)
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind the consumer to the last commit or seek, so that its records are returned again.
+        """Rewind the consumer to its last commit or seek, so that the records after it are returned again.
 
         With `settle`, the rewind waits: the consumer's next read or commit first calls `settle`, then rewinds.
         """

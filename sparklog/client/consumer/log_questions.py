@@ -15,7 +15,7 @@ from sparklog.log.read.time_lookup import first_at_or_after
 
 
 class LogQuestions:
-    """The methods of `Consumer` about any topic or partition, assigned to it or not, by the newest state."""
+    """Methods of `Consumer` that describe any topic or partition, assigned or not, as of the newest state."""
 
     _connection: Connection
 

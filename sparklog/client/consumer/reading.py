@@ -270,7 +270,10 @@ class ConsumerReading:
             self._listener.on_partitions_assigned(places({key: change.share[key] for key in change.assigned}))
 
     def _begin(self) -> None:
-        """Choose the start in new partitions. In a group, commit starts chosen by `latest`, so that they stay fixed."""
+        """Choose the start in new partitions. A member of a group commits starts that auto_offset_reset=latest chose.
+
+        Otherwise a member that takes over might begin at a later end of the log, and skip the records in between.
+        """
         state = self._connection.follower.state
         at_end = self.positions.begin(state, self._shares.committed(state))
         is_begun = self.positions.generation is None  # without a group no other member could take over
@@ -322,13 +325,13 @@ class ConsumerReading:
     def settle_first(self, settle: Callable[[], None]) -> None:
         """Remember a function `settle` that learns the outcome of a transaction.
 
-        The next call of the method `settle` calls it, and then rewinds.
+        The next call of the method `settle` calls it, then rewinds the consumer to its last commit or seek.
         """
         self._settle, self.must_read = settle, True
         self.moves += 1
 
     def settle(self) -> None:
-        """Learn the outcome of a transaction whose commit got no answer, then rewind to the committed offsets.
+        """Learn the outcome of a transaction whose commit got no answer, then rewind to the last commit or seek.
 
         Does nothing without such a transaction. Raises the errors of its commit; the next call tries again.
         """
@@ -340,7 +343,8 @@ class ConsumerReading:
     def settle_by_hand(self) -> None:
         """Call `settle`, unless the consumer is a member of a group.
 
-        If the transaction of a member commits late, its commit is fenced.
+        A member need not learn the outcome before it gives up its partitions: once another member has them, a late
+        commit of the transaction is refused.
         """
         if self.positions.generation is None:
             self.settle()

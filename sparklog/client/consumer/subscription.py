@@ -44,7 +44,7 @@ class Subscription:
         return {topic.topic_id: topic.partitions for topic in topics}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The topics as `Records` needs them, to wait for their changes."""
+        """The subscribed topics that exist, for `Records.topics`: a change of one ends the wait for records."""
         return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
 
 

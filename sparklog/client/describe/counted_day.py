@@ -122,8 +122,9 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
     """Approximate bytes of objects and indexes on each store.
 
-    A store's result is the total size of the partitions with a replica there, times a factor: the bytes of all objects
-    and indexes, divided by the size of all partitions, each counted once.
+    A store's result is the total size of the partitions with a replica there, times a factor. The factor is the bytes
+    of all objects and indexes, divided by the total size of all partitions. Both count each object and each partition
+    once, however many stores have it.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

@@ -27,7 +27,7 @@ Offsets = Mapping[Place, int | Position]
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
-    """The description of a group: its members, and committed offset, end and lag of each partition.
+    """The description of a group: its members, and the committed offset, high watermark and lag of each partition.
 
     `condition`: the group's state by Kafka's names, "Stable" or "Empty".
     """

@@ -120,10 +120,12 @@ def tasks_between(
 
 
 def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositions, options: ReadOptions) -> list[str]:
-    """Texts about losses of a stream at `start`: records that it missed, or that it read and the log gave up since.
+    """Return texts that describe what a stream at `start` has lost.
 
-    Other texts are about partitions in `start` that the stream no longer reads. `newest`: from `newest_positions`.
-    Raises the errors of `check_cluster`.
+    The texts are about records that were deleted before the stream read them, records that it read and that an unclean
+    election has given up since, positions above the end of the log, partitions in `start` that were deleted or are no
+    longer subscribed, and topics in the options that do not exist. `newest`: from `newest_positions`. Raises the errors
+    of `check_cluster`.
     """
     check_cluster(state, start)
     losses = []

@@ -26,9 +26,9 @@ def upload_rows(
 ) -> tuple[WritePlan, TaskWritten, int]:
     """Plan a write and upload its rows; commits nothing. If `topic` is None, each row names its topic.
 
-    `among`: the topics that rows may name; None: any. Returns the plan, the uploads, and the time in ms before the
-    successful upload began. Raises NoReplicaOnline if a partition has no store to upload to until `timeout_ms` is over,
-    and the errors of `plan_write` and `write_rows`.
+    `among`: the topics that rows may name; None: any. Returns the plan, the uploads, and the time in ms from this call
+    to the start of the successful upload. Raises NoReplicaOnline if a partition has no store to upload to until
+    `timeout_ms` is over, and the errors of `plan_write` and `write_rows`.
     """
     command_id = new_command_id()
     deadline = Deadline(timeout_ms)

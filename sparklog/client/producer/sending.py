@@ -69,7 +69,8 @@ class Sending:
     def __init__(self, connection: Connection, durability: Durability, compression: str | None, sticky: int) -> None:
         """Create the sending part of a producer.
 
-        `sticky`: a random number; with it, producers begin their records without a key at different partitions.
+        `sticky`: a random number. It chooses the partition of the first flush's records that have neither key nor
+        partition, so that not all producers begin with the same one.
         """
         self._connection = connection
         self._durability = durability

@@ -18,11 +18,12 @@ Possible failures, and their effect:
   vacuum removes.
 - The process dies after the commit, whether or not it got the answer: both are written. The next member of the group
   continues after the processed records.
-- The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its group's offsets.
+- The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its last commit
+  or seek.
 - Another member has the partitions by now: the commit has this member's id and generation, so it is refused, as in
   KIP-447 (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads more. Then
-  the consumer continues at its group's offsets. Without a consumer the command is not sent again: if the program runs
+  the consumer rewinds to its last commit or seek. Without a consumer the command is not sent again: if the program runs
   the block again, it may write its records twice.
 - A newer instance of the producer is active (InvalidProducerEpoch), or the producer was closed (InvalidInput): neither
   is written.
@@ -237,7 +238,7 @@ class Transaction:
         """Commit group offsets with the records: `group` is a consumer, or a group's name with `offsets`.
 
         For a consumer, its positions at the end of the block are committed. Call this first in the block, before `send`
-        and the consumer's `poll`; if the block fails, the consumer rewinds to its group's offsets. A group given by
+        and the consumer's `poll`; if the block fails, the consumer rewinds to its last commit or seek. A group given by
         name must have no members, as in `Cluster.commit_offsets`; a second call adds offsets, or replaces those of the
         same partitions.
 

@@ -106,9 +106,9 @@ class FoundStores:
         return len(self.head.state.ancestors)
 
     def mirrored_to(self) -> dict[StoreId, int]:
-        """The entry up to which the mirror on each found store is whole, or -1. A store that fails is left out.
+        """The entry up to which the mirror on each found store is whole; -1 for a store without a mirror.
 
-        The result is for display only.
+        A store that can't be read is left out. The result is for display only.
         """
         mirrored = {}
         for store in sorted(self.found):

@@ -67,11 +67,11 @@ class Restored(msgspec.Struct, frozen=True):
     """The outcome of a restore, or of its dry run.
 
     `previous` is the id of the lost chain, `chain_id` that of the new one (None in a dry run). `copies`: the entry up
-    to which each store has the lost chain, or -1; `last`: the entry up to which all stores together have it, and
-    `time_ms` the time of this entry. `first`: the first entry of the new chain. `stores`: the addresses of the found
-    stores; `fenced`: the stores left out. `topics`: the number of topics. `checkpoint`: the newest entry for which a
-    store has a checkpoint, or -1. `newer`: a text with evidence that the lost chain had more entries than `last`, or
-    None. `copied`: true if mirrors have the new chain already.
+    to which each store has the lost chain, -1 if it has nothing of it; `last`: the entry up to which all stores
+    together have it, and `time_ms` the time of this entry. `first`: the first entry of the new chain. `stores`: the
+    addresses of the found stores; `fenced`: the stores left out. `topics`: the number of topics. `checkpoint`: the
+    newest entry for which a store has a checkpoint, -1 without any. `newer`: a text with evidence that the lost chain
+    had entries after `last`, or None. `copied`: true if mirrors have the new chain already.
     """
 
     cluster: str
@@ -332,7 +332,8 @@ class _Restore:
     def _open(self, first: EntryNumber, beginning: Beginning) -> None:
         """Put the first entry and the snapshot's manifest under their own keys, so that the cluster can be opened.
 
-        Raises Conflict if there is another entry, OutcomeUnknown if another cluster is there afterwards.
+        Raises Conflict if the key of the first entry has another entry, and OutcomeUnknown if another cluster is found
+        at the place afterwards.
         """
         if put(self._place, entry_key(first), beginning.entry) is not None:
             raise Conflict(f"{entry_key(first)} at {self._url} is not the first entry of this restore")

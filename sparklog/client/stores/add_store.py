@@ -160,9 +160,10 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
 
 
 def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Announce `peer` to `target` as of entry `peer.n`, or as of a later entry if an announcement is already there.
+    """Announce `peer` to `target` as of entry `peer.n`, or of the first later entry without another announcement there.
 
-    An interrupted `add_store` may have announced the store at another address. Raises Conflict after 17 attempts.
+    An interrupted `add_store` may have announced the store at another address. `ancestors`: how often the cluster was
+    restored. Raises Conflict after 17 attempts, and the other errors of `announce_peer`.
     """
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):

@@ -265,11 +265,10 @@ def _unexpected(error: Exception) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """The key of a trial write: on a disk, in the directory of an existing append object.
+    """The key of a trial write. On a disk, it is in the directory of an existing append object, if there is one.
 
-    So the write creates no directory. If root created one, writers could not write there. If the object is left behind,
-    it looks like an orphan, which vacuum removes. On a server, and if there is no append object, the key is under
-    PROBES. On a server rights belong to a role, and this process's rights say nothing about a producer's.
+    So the write creates no directory: if root created one, writers could not write there. If the object is left behind,
+    it looks like an orphan, which vacuum removes. In all other cases the key is under PROBES.
     """
     drawn = new_id()
     existing = store.first_key_after(APPENDS, APPENDS) if isinstance(store, LocalStore) else None
