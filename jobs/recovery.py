@@ -1,4 +1,4 @@
-"""Verify stores above their recovery points, and repair them: spark-submit jobs/recovery.py --cluster URL [--full] …"""
+"""Check objects above the recovery points, and repair them: spark-submit jobs/recovery.py --cluster URL [--full] …"""
 
 from __future__ import annotations
 

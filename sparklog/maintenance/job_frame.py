@@ -187,11 +187,12 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """Return the newest entry that is at least `floor.delay.ms` old: a member last renewed before it is silent.
+        """Return an entry: each member whose last renewal is before it is silent.
 
-        0 if `floor` is below the last renewals of all members. Here an entry's age counts from this machine's clock or,
-        if earlier, from the times of recent entries. FLOOR's age counts from `now_ms` instead: if that is ahead, FLOOR
-        may have passed the last renewal of members that are still active.
+        It is the newest entry older than `floor.delay.ms`; if no member is silent, it may be another one, such as 0.
+        `floor` itself can't serve: it counts ages from `now_ms`, and if that is ahead, active members may have renewed
+        only before `floor`. So here an entry's age is measured by this machine's clock, or by the time of a recent
+        entry if that is earlier.
         """
         state = self.connection.follower.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]

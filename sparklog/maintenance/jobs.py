@@ -87,7 +87,8 @@ def scheduled_tasks(config: ClusterConfig) -> tuple[Task, ...]:
 def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, named: bool) -> list[Task]:
     """Return a task for each of the jobs `names`, to run every `every_ms`.
 
-    A job that is not light (see CHECK) keeps its own interval if that is longer, unless the user has `named` the jobs.
+    Vacuum, the only job with a config key of its own for its interval, keeps that interval if it is longer, unless the
+    user has `named` the jobs.
     """
     rare_ms = {job.name: job.interval_ms(config) for job in KNOWN_JOBS if job.interval_key != CHECK and not named}
     return [Task(name, max(every_ms, rare_ms.get(name) or 0)) for name in names]

@@ -1,7 +1,7 @@
 """The replication job: catch up every replica that lags, with many tasks at once.
 
     plan: a row per replica that is behind -> print -> (--dry-run stops here)
-    -> per store: a batch from each source -> copy in tasks -> read INCARNATION -> ReportReplicas -> the next batches
+    -> per store, in rounds: some objects from each source -> copy in tasks -> read INCARNATION -> ReportReplicas
 
 It does the work of the agents in more tasks. It may run beside agents and other runs: an object that is already there
 is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
@@ -80,7 +80,7 @@ class ReplicationJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Copy the objects in batches, and report each batch. A failed replica does not stop the others."""
+        """Copy the objects in rounds, and report each round. A failed replica does not stop the others."""
         for store in dict.fromkeys(store for store, _ in self._rows):
             try:
                 self._fill(frame, store)
@@ -118,7 +118,8 @@ class ReplicationJob:
     ) -> set[ObjectNumber]:
         """Copy the objects `wanted` in tasks, and return the numbers of those that the store has now.
 
-        Gives up the replicas whose objects could not be copied. Adds sources that did not answer to `failing`.
+        For the rest of this run, gives up each replica for which a copy failed. Adds to `failing` the sources that did
+        not answer.
         """
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()

@@ -19,7 +19,7 @@ class TaskRunner(Protocol):
 
     @property
     def in_this_process(self) -> bool:
-        """True if tasks run in this process: no other task can reach a cluster in its memory (`memory:` address)."""
+        """True if tasks run in this process. Only then can they reach a cluster in memory (`memory:` address)."""
         ...
 
     @property

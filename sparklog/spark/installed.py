@@ -4,9 +4,9 @@
     DataSourceStreamArrowWriter     4.0       a class that is a batch writer for Arrow and a stream writer
     arrow_udf                       4.0       a pandas_udf
     read.json, csv of a DataFrame   4.0, 4.1  the same methods, with the DataFrame's RDD
-    repartitionById                 4.0       a shuffle by numbers whose hashes are the ids
+    repartitionById                 4.0       a shuffle by hash, of numbers that hash to the ids
     SupportsTriggerAvailableNow     4.0, 4.1  an empty class: `StreamReader` works without it
-    the partition of an empty plan  4.0, 4.1  None
+    the partition of an empty plan  4.0, 4.1  None, which `plan_of` accepts
 
 This file tests for features, not versions, because some platforms have a feature earlier. Importing it raises
 InvalidInput unless a Spark with data sources in Python is installed.

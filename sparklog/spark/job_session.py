@@ -24,10 +24,10 @@ _JSON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """Return the session that spark-submit configured, or a local one, with `settings` added.
 
-    Executors run this process's Python unless PYSPARK_PYTHON names another. Unless spark.log.level is set, Spark logs
-    nothing, because the job itself reports a failure in one line. In that case the two loggers that print Spark's
-    errors as JSON are silenced, unless this process had them before. Sinks and sources log in Python, so their warnings
-    still appear. Raises InvalidInput as `check_spark` does.
+    Executors run this process's Python unless PYSPARK_PYTHON names another. If spark.log.level is not set, Spark logs
+    nothing, because the job itself reports a failure in one line. Then the two loggers that print Spark's errors as
+    JSON are silenced too, unless this process had them before. Warnings of sparklog's own sources and sinks still
+    appear, because they are logged in Python. Raises InvalidInput without a Spark that sparklog supports.
     """
     check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -98,7 +98,7 @@ def _damaged(file: str, text: str) -> str:
 def brief(error: Exception) -> str:
     """Return Spark's own message in one line, without stack traces.
 
-    If the message has error conditions, this is the first one that does not merely wrap another.
+    If the message has error conditions, the line is the first condition that does not merely wrap another.
     """
     text = str(error)
     reasons = [match for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS]

@@ -185,7 +185,8 @@ class CompactionJob:
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
         """Swap in the rewritten stretches, and return the command that moves the cleaner.
 
-        None if a rewrite failed, or if a swap was refused, unless that was only because its records had been deleted.
+        None if a rewrite failed, or if a swap was refused. A swap that was refused because all its records had been
+        deleted does not count.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]

@@ -49,7 +49,7 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Drop the spare records of a run (`StretchOutcome.is_spare`). If it has no other records, keep the last one."""
+    """Drop the spare records of a run (`StretchOutcome.is_spare`). If it has only spare ones, keep the last of them."""
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None
@@ -87,7 +87,7 @@ def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """Return one swap for each rewritten stretch of a run. It also covers empty stretches after it, or before it."""
+    """Return one swap for each rewritten stretch of a run. The swap also covers neighbouring empty stretches."""
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []
     for stretch in stretches:

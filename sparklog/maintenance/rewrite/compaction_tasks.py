@@ -55,8 +55,8 @@ class KeysOrder(msgspec.Struct, frozen=True):
 class RewriteOrder(msgspec.Struct, frozen=True):
     """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` are dropped.
 
-    `position` is that of the cleaner: no compaction has passed the tombstones from there on yet. `incarnations` are
-    those with which the stores are registered. `lag_time_max_ms`: how long the task may wait for one store in total.
+    `position` is the cleaner's: no compaction has reached the records from there on yet. `incarnations` are those with
+    which the stores are registered. `lag_time_max_ms`: how long the task may wait for one store in total.
     """
 
     places: StorePlaces
@@ -81,11 +81,11 @@ class LeftRecords(msgspec.Struct, frozen=True):
 
 
 class StretchOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one stretch: no records left (`rewritten` is None), all left (`unchanged`), or an upload.
+    """The outcome of one stretch: `error`, an upload (`rewritten`), all records left (`unchanged`), or no record left.
 
-    `is_spare`: the upload has a single record that could be dropped. It is needed if no other stretch of the run keeps
-    a record, because a slice has at least one. `passes_tombstones`: some of the kept tombstones had not been passed by
-    a compaction before.
+    `is_spare`: the upload has a single record, which could be dropped. It is needed if no other stretch of the run
+    keeps a record, because a slice has at least one. `passes_tombstones`: some of the kept tombstones are at or after
+    the cleaner's position, so this is the first compaction that reached and kept them.
     """
 
     rewritten: Rewritten | None = None
@@ -100,7 +100,10 @@ class StretchOutcome(msgspec.Struct, frozen=True):
 
 
 def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
-    """Task: read the keys of a KeysOrder, as batches of `KEYS`. Raises what `scan` raises."""
+    """Task: read the keys of a KeysOrder, as batches of `KEYS`.
+
+    Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if records can't be read.
+    """
     order = msgspec.msgpack.decode(payload, type=KeysOrder)
     stores = Stores(order.places)
     for log, stretch, plan in order.ranges:

@@ -108,9 +108,9 @@ class Repair:
         have the object whole could not be read.
 
         Since the first reading, another run may have repaired an object, an agent may have reported its loss, or a
-        person may have put it back. Such an object must not look lost. A replica whose log ends before the object in
-        the chain, because it lost an earlier one, may still have the right bytes. While a partition has no leader,
-        these may be the last right bytes, so each of its replicas has to answer.
+        person may have put it back. Such an object must not look lost. After the loss of an earlier object, the chain
+        says that the replica's log ends before this one, but the store may still have the right bytes. While a
+        partition has no leader, these may be the last right bytes, so each of its replicas has to answer.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
         silent: dict[ObjectNumber, dict[StoreId, str]] = {}
@@ -148,7 +148,10 @@ class Repair:
         return left, silent
 
     def _salvage(self, number: ObjectNumber, of_holders: Sequence[Damage]) -> None:
-        """Build an object that no store has whole from its good batches, or report or give up its lost records."""
+        """Rebuild an object that no store has whole from its good batches.
+
+        Records in none of them are only reported, unless the run accepts their loss.
+        """
         damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in of_holders}
         salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
 

@@ -5,14 +5,15 @@
 
 Acknowledged records are never dropped silently. Until a person accepts the loss, the chain names them, and a reader
 gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log continues: the rest of the object is
-in a whole segment again, which can be copied, rolled and retained. A torn object then ends after its last good batch.
+in a whole segment again, which can be copied, rolled and retained. Of a file that was cut off, the good batches before
+the cut remain.
 
 A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. Losing them may
 let the partition elect a leader again.
 
 The records of a compacted segment keep their offsets. If a batch is lost, the offsets from its first record to its last
-one are lost. Offsets around it from which compaction has removed the records are not: a good neighbour covers them, if
-there is one.
+one are lost. Offsets between these and a good batch, whose records compaction has removed, are not lost: the slice of
+that batch covers them.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
-    """Save the good batches of one object, or report or give up its lost records.
+    """Rewrite the good batches of one object as segments, slice by slice.
 
+    A slice with lost records is only reported, unless `accept_loss`: then its lost records become a gap in the log.
     `damages`: the damage on each store that has the object.
     """
     object_ = damages[0].object
@@ -102,7 +104,10 @@ class _Remains(msgspec.Struct, frozen=True):
 
 
 def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
-    """Return the object's index from any of its holders, or None. Cache it for reading the object on all of them."""
+    """Return the object's index from the first holder that has it whole; None if none has.
+
+    Caches the index for reads of the object from all of its holders.
+    """
     object_ = damages[0].object
     holders: list[ObjectStore] = []
     for damage in damages:

@@ -1,7 +1,7 @@
 """The verify job: compares all stored data with the chain, and the chain with itself. It changes nothing.
 
     plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
-    -> INCARNATION of each store -> objects in tasks, on all their stores -> compare what differs with the newest state
+    -> INCARNATION of each store -> objects in tasks, on all their stores -> check each difference by the newest state
     -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
 
 Retention, roll and moves continue meanwhile. So an object is no difference if the chain no longer names it, or if the

@@ -46,9 +46,9 @@ class SparkKeyShuffle:
         self._session = session
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """Read the keys, then rewrite each stretch with the records left in it; return the results.
+        """Read the keys, then rewrite each stretch with the records left in it. See `KeyShuffle.run`.
 
-        See `KeyShuffle.run`.
+        Returns the result of each rewrite, in the order of `rewrites`. Raises SparklogError if Spark fails.
         """
         try:
             if callable(self._session):
@@ -96,8 +96,9 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
 def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
     """Yield each stretch with its LeftRecords, from rows (stretch, mark, keyless) sorted by stretch and mark.
 
-    A row stands for one key, and its `keyless` is 0; or for all records without a key in the stretch, and `keyless` is
-    their number. Each stretch also has a row with mark -1, which stands for no record.
+    A row is of one of three kinds. For a key, it has the key's last mark, and `keyless` is 0. For all records of the
+    stretch without a key, it has the last of their marks, and `keyless` is their number. Each stretch also has a row
+    with mark -1, so that it appears even if no records are left.
     """
     current: int | None = None
     parts: list[pa.RecordBatch] = []

@@ -66,8 +66,8 @@ class Layout(msgspec.Struct, frozen=True):
 def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
     """Return the rows of a table, made from records with the columns of Spark's Kafka source.
 
-    In latest mode `records` must have one record per key, and the column TOMBSTONE marks the keys to be deleted. Raises
-    InvalidOption for a schema that can't be parsed, and for two columns of one name.
+    In latest mode `records` must have one record per key. The rows then have a column TOMBSTONE, which is true where
+    the key is to be deleted. Raises InvalidOption for a schema that can't be parsed, and for two columns of one name.
     """
     from pyspark.sql import functions as sql
 
@@ -112,8 +112,9 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
     """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    The new column is null where the JSON is bad. Spark's reader ignores what follows the first object. So the text is
-    put into an object with unguessable field names: if the last field is read, the text was a single value.
+    The new column is null where the JSON is bad. Spark's reader ignores text after the first JSON value. To notice such
+    text, this function makes the text a field of an object, and adds a last field with an unguessable name. If Spark
+    finds that last field, the text was a single value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType

@@ -35,7 +35,7 @@ _RECENT: Final = 20  # commits to look at first: the history costs one file per 
 def delta_settings() -> Mapping[str, str]:
     """Return the session settings for Delta Lake. Extensions and a catalog that spark-submit has set are kept.
 
-    Raises InvalidInput as `check_spark` does.
+    Raises InvalidInput without a Spark that sparklog supports.
     """
     check_spark()
     from pyspark import SparkConf
@@ -90,7 +90,7 @@ class DeltaTable:
         return True
 
     def last_job_commit(self) -> JobCommit | None:
-        """The job's last commit; None if the job never wrote to the table, or Delta has dropped the commit's entry.
+        """The job's last commit; None if the job never wrote to the table, or Delta's history no longer has the commit.
 
         Raises Conflict if another writer has restored or replaced the table since that commit.
         """

@@ -43,8 +43,8 @@ _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 class Table(msgspec.Struct, frozen=True):
     """The target table and its rows. `name`: see DeltaTable. `partition_by`: used when the job creates the table.
 
-    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if the log has lost records
-    that the table has, or still lacks.
+    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if records were removed
+    before the table got them, or if an unclean election gave up records that the table has.
     """
 
     name: str

@@ -29,9 +29,9 @@ class Mode(StrEnum):
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
-    """The end of a partition in the table, which has every record below `offset`.
+    """The table's position in one partition: the table has the records below `offset`.
 
-    `leader_epoch` is the partition's epoch when that step was planned; see `core.reading.positions`.
+    `leader_epoch`: the partition's leader epoch when the step that ends at `offset` was planned.
     """
 
     partition: PartitionIndex

@@ -29,7 +29,8 @@ def due_ranges(
 
     Without a position, the table lacks everything from the log start on. Records are lost if they were removed before
     the table got them, or if the log gave them up although the table has them. With `fail_on_data_loss`, they raise
-    DataLoss instead of a warning. Raises as `right_up_to` does.
+    DataLoss instead of a warning. Raises InconsistentClusterId, UnknownTopicOrPartition or UnknownLeaderEpoch if
+    `position` does not fit this log.
     """
     due: Due = {}
     warnings: list[str] = []
@@ -103,7 +104,8 @@ def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
 def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
     """Return the position of a table before the job's first commit: step 0, at the log start of each partition.
 
-    For a partition without records, the first step keeps this position, so records removed earlier never count as lost.
+    The first commit stores this position even for a partition from which it adds no records. So records that were
+    removed before the first commit never count as lost.
     """
     ends = tuple(
         PartitionEnd(partition.partition, partition.log_start, partition.replication.leader_epoch)

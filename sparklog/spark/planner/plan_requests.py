@@ -118,7 +118,10 @@ def _stores(payload: bytes) -> bytes:
 
 
 def _plan_read(payload: bytes) -> bytes:
-    """The tasks of a batch read. Raises as `BatchReader.partitions`."""
+    """The tasks of a batch read.
+
+    Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
+    """
     request = msgspec.json.decode(payload, type=_Request)
     options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
     from sparklog.client.plans.read_plan import plan_read

@@ -51,7 +51,10 @@ def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
 
 
 def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
-    """Create a topic with the request's properties. False if it already exists. Raises as `Admin.create_topic`."""
+    """Create a topic with the request's properties. False if it already exists.
+
+    Raises InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidConfig.
+    """
     config, partitions, replicas = _divided(request.properties)
     try:
         admin.create_topic(request.topic, partitions=partitions, replication_factor=replicas, config=config)
@@ -63,9 +66,9 @@ def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
 def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
     """Set and remove config keys of a topic, or raise its number of partitions.
 
-    Raises InvalidConfig if the request sets or removes the replication factor, removes the number of partitions, or
-    changes it together with config keys (that can't be one commit). Raises as `Admin.alter` and `Admin.add_partitions`
-    do.
+    Raises InvalidConfig for a wrong key or value. Raises it too if the request sets or removes the replication factor,
+    removes the number of partitions, or changes that number together with config keys (that can't be one commit). Also
+    raises InvalidPartitions, InvalidReplicationFactor, UnknownTopicOrPartition.
     """
     config, partitions, replicas = _divided(request.properties)
     fixed = {_PARTITIONS.name, _REPLICATION.name}.intersection(request.removed)

@@ -79,7 +79,8 @@ class _Topic(msgspec.Struct):
 class _Format(msgspec.Struct):
     """The fixed bytes of Arrow IPC files with one schema: `head` begins a file, `footer` is a template for its end.
 
-    The writer must set the footer's offset (to its list of batches) at byte `blocks_at`.
+    The writer adds the list of batches after the footer. At byte `blocks_at` of the footer, it must set the distance
+    from that byte to the list.
     """
 
     head: bytes
@@ -227,7 +228,7 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
 
 
 def _commit_write(payload: bytes) -> bytes:
-    """Commit what the tasks uploaded. Raises as `BatchWriter.commit`."""
+    """Commit what the tasks uploaded. Raises the command's error, or OutcomeUnknown."""
     from sparklog.spark.write.batch_writer import TaskMessage
 
     request = msgspec.json.decode(payload, type=_End)

@@ -1,4 +1,4 @@
-"""Explains errors of values that could not be converted during the write, by the value's option or expression."""
+"""Explains errors of values that Spark could not convert during the write: names the option or expression at fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """Return the error to show, as `spark_errors.explained` does, with the value's option or expression if known."""
+    """Return the error to show for an error of a write of rows from `source`.
+
+    If a value could not be converted, the text names its option or expression, if that is known.
+    """
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)
     if timestamp and _LONG_OVERFLOW in text:

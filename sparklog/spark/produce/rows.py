@@ -33,8 +33,8 @@ class RowMapping(msgspec.Struct, frozen=True):
 
     Key: one column as text (binary unchanged), several columns as a JSON object, or an expression; by default there is
     no key. Value: the whole row as a JSON object (for a JSON file, the object exactly as in the file), some of its
-    columns, or an expression. Fields of a JSON file that are named as columns keep the digits of numbers; expressions
-    see them with the types that Spark infers. Without a timestamp, the time of writing is used.
+    columns, or an expression. In a JSON file, fields that `key` or `value_columns` name keep the digits of their
+    numbers, but expressions see the types that Spark infers. Without a timestamp, the time of writing is used.
     """
 
     key: tuple[str, ...] = ()
@@ -125,7 +125,8 @@ def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
     """The column of timestamps; None if the mapping names none.
 
-    Times without a zone are UTC (the session's), integers are milliseconds since the epoch, "" is null.
+    Times without a zone are in the session's zone, which is UTC here. Integers are milliseconds since the epoch. An
+    empty text is null.
     """
     from pyspark.sql import functions as sql
 

@@ -1,6 +1,7 @@
 """The topics that a run of produce writes to.
 
-    check (before Spark starts) -> created (a `with` around the write) -> deleted (if the write knew no such topic)
+    check (before Spark starts) -> created (a `with` around the write)
+    -> deleted (if the write fails because a topic does not exist)
 
 `check` applies the rules of creation to a new topic, so a dry run refuses what the real run would refuse.
 """
@@ -55,7 +56,11 @@ class WrittenTopics:
         self._ids: dict[str, TopicId] = {}  # ids of the topics that this run found or created
 
     def check(self) -> bool:
-        """Check both topics, and return True if the topic for good rows exists. Raises as `checked_topic` does."""
+        """Check both topics, and return True if the topic for good rows exists.
+
+        Raises UnknownTopicOrPartition if a topic is missing and `create` is None, Conflict or InvalidPartitions if one
+        differs from what is wanted, and every error that creating a missing one would raise.
+        """
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
         if self._dead_letter_topic is not None:

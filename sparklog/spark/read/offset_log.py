@@ -84,7 +84,7 @@ def digest_of(logged: bytes) -> str:
 def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions]:
     """Return the end of a micro-batch in each of its sources that is a stream of cluster `chain_id`.
 
-    Raises InvalidInput if there is no such source, and raises as `positions_in` does.
+    Raises InvalidInput if there is no such source, and UnsupportedVersion or InvalidInput if the file can't be read.
     """
     ends = [positions for positions in positions_in(logged.decode(errors="replace")) if positions.chain_id == chain_id]
     if not ends:

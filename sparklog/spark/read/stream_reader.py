@@ -77,9 +77,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     ) -> dict[str, Any]:
         """Return the end of the next micro-batch; `start` if there is nothing to read, or not enough yet.
 
-        Spark 4.0 and 4.1 pass no arguments. They have called `partitions` before, even after a restart, so the end of
-        that micro-batch is the start. If the query has a group, the start is committed for it. Raises DataLoss,
-        InconsistentClusterId, UnknownTopicOrPartition, and the errors of `advance_group`.
+        Spark 4.0 and 4.1 pass no arguments, but have called `partitions` for the previous micro-batch, even after a
+        restart. The `end` of that call is then the start. If the query has a group, the start is committed for it.
+        Raises DataLoss, InconsistentClusterId, UnknownTopicOrPartition; with a group also UnknownMemberId (it has
+        members), InvalidGroupId, and other errors of a commit.
         """
         from sparklog.client.plans.stream_plan import (
             losses_at,
@@ -139,8 +140,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return a partition for each task of the micro-batch, ordered by (topic, partition, offset).
 
-        After a restart, Spark calls this for the last micro-batch again, and for an empty one: `start` and `end` are
-        then both the end of the last one. Raises DataLoss, InconsistentClusterId.
+        After a restart, Spark calls this for the last micro-batch again. It also calls this for an empty micro-batch:
+        there `start` and `end` are both the end of the previous one. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
         from sparklog.spark.read.read_tasks import input_partitions

@@ -54,9 +54,10 @@ def read_range(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Return a new plan for the rest of `plan`, from offset `at` on. Raises as `Connection.replan` does.
+    """Return a new plan for the rest of `plan`, from offset `at` on.
 
-    The new plan comes from the chain itself: a task never asks a coordinator.
+    The new plan comes from the chain itself: a task never asks a coordinator. Raises InconsistentClusterId,
+    UnknownTopicOrPartition (the topic was deleted), UnknownLeaderEpoch, and errors of reading the chain.
     """
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:

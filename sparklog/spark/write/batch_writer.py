@@ -63,7 +63,11 @@ class TaskMessage(WriterCommitMessage):
 
 
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
-    """Plan a write of rows of `schema`, and log its warnings. Raises as `planned_writer`."""
+    """Plan a write of rows of `schema`, and log its warnings.
+
+    Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (the version was already written, with other
+    input), and the cluster's errors.
+    """
     writer = planned_writer(options, schema)
     warn_of(options, schema)
     return writer
@@ -131,7 +135,10 @@ class BatchWriter(DataSourceArrowWriter):
         self.done = done
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Upload the rows of one task attempt. They are not visible until `commit`. Raises as `write_rows`."""
+        """Upload the rows of one task attempt. They are not visible until `commit`.
+
+        Raises InvalidInput and its subclasses for wrong rows, NoReplicaOnline, and the stores' errors.
+        """
         from sparklog.client.plans.write_rows import write_rows
 
         context = TaskContext.get()

@@ -67,7 +67,10 @@ class StreamTaskMessage(TaskMessage):
 
 
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
-    """Plan the write of a micro-batch. Raises as `begin_write` does, and InvalidInput for a bad checkpoint address."""
+    """Plan the write of a micro-batch.
+
+    Raises InvalidInput (also for a bad checkpoint address), UnknownTopicOrPartition, and the cluster's errors.
+    """
     if isinstance(options.consumed, ConsumedByQuery):
         _checkpoint_of(options)
     plan, state = planned_write(options, schema)
@@ -95,7 +98,10 @@ class StreamWriter(StreamArrowWriter):
         return StreamWriter, (self.options.for_tasks(), self.plan, self.written)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamTaskMessage:
-        """Upload the rows of one task attempt. They are not visible until `commit`. Raises as `write_rows`."""
+        """Upload the rows of one task attempt. They are not visible until `commit`.
+
+        Raises InvalidInput and its subclasses for wrong rows, NoReplicaOnline, and the stores' errors.
+        """
         from sparklog.client.plans.write_rows import write_rows
 
         context = TaskContext.get()
@@ -113,8 +119,8 @@ class StreamWriter(StreamArrowWriter):
         """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is already written.
 
         Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
-        set back, WriteLost, and the errors of `BatchWriter.commit`; with a group also those of `logged_offsets` and
-        `ends_of`.
+        set back, WriteLost if an election gave up the micro-batch, another error of the command, or OutcomeUnknown.
+        With a group, also raises InvalidInput, UnsupportedVersion or a store's error if the checkpoint can't be used.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
         plan = next((message.plan for message in sent if message.spark_partition == 0), None)
@@ -139,7 +145,10 @@ class StreamWriter(StreamArrowWriter):
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
-        """Return the micro-batch's file in the query's offset log; without a group, None if the file can't be read."""
+        """Return the micro-batch's file in the query's offset log.
+
+        Without a group, returns None if the file can't be read or no checkpoint is given. With a group, that raises.
+        """
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
         if self.options.checkpoint is None:
@@ -149,7 +158,8 @@ class StreamWriter(StreamArrowWriter):
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
         """Return the input offsets of the micro-batch, to be committed with it; None without a group.
 
-        Raises as `ends_of` does.
+        Raises InvalidInput if the query reads no stream of this cluster, and UnsupportedVersion or InvalidInput if the
+        offset log can't be read.
         """
         from sparklog.client.groups.offsets import commit_of_stream
 

@@ -44,7 +44,10 @@ class BadRows(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """An unreadable row. `line`: the number of its first line, from 1; `text`: its bytes without the last line end."""
+    """An unreadable row. `text`: its bytes without the last line end.
+
+    `line`: its first line, counted from 1 at the start of the part of the file that the task reads.
+    """
 
     line: int
     reason: str
