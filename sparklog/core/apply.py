@@ -144,7 +144,7 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
 
 
 def _label(command: AppliedCommand) -> str:
-    """Return the label of the command's last append, "" if there is none."""
+    """Return the label of the command's last append; "" if the command has no append."""
     for record in reversed(command.records):
         if isinstance(record, Appended | AppendedByReference):
             return record.label
@@ -156,8 +156,8 @@ def _first_object(command: AppliedCommand) -> int:
 
     Once an election has removed this object from the state, nothing that the command wrote is left.
 
-    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. Each partition forgets
-    its slices independently, so such a command stays known.
+    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. Elections in these are
+    independent of each other, so the state does not forget such a command because of one.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -344,8 +344,9 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """Return the later of two times in milliseconds: that of entry `at`, and that of the entry before. The clock of
-    `at` may be slow.
+    """Return the time of entry `at` or of the entry before it, whichever is later, in milliseconds.
+
+    The two may be out of order, because the clock of the author of `at` may be slow.
     """
     return max(at.time_ms, state.time_ms)
 

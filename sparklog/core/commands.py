@@ -140,8 +140,8 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     same entry. That replica must have the whole log, and its store must hold the objects.
 
     `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry: if
-    they are refused, so is the append (I-05). `fence`: the producer of a transaction. Its slices have no sequences, and
-    the append is refused once a newer instance of the producer has begun.
+    they are refused, so is the append (I-05). `fence`: the producer whose transaction this append is. Its slices then
+    have no sequences, and it is refused once a newer instance of the producer has begun.
     """
 
     objects: tuple[NewObject, ...]
@@ -200,8 +200,9 @@ class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
 
     The command is refused if another run has moved the cleaner from `position` since (None: there was no cleaner).
-    Below `dropped_below` the run dropped all tombstones. `passes_tombstones`: the run may have left tombstones that no
-    earlier run had passed. `keeps_superseded`: the run kept a record although a later record has its key.
+    Below `dropped_below` the run dropped all tombstones (None: it dropped none). `passes_tombstones`: the run may have
+    kept tombstones at or above the old position, so that their delay (`delete.retention.ms`) begins now.
+    `keeps_superseded`: the run kept a record although a later record has its key.
     """
 
     topic_id: TopicId
@@ -311,8 +312,8 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     partitions that are not in `held` lost nothing. If it differs, the store was wiped or swapped, and those partitions
     lost everything.
 
-    With `harmless`, the command is refused if it would cost a partition its leader, or records that only this store
-    has. So it suits a loss whose repair can wait.
+    With `harmless`, the command is refused if a damaged partition would be without a leader, or if no other store that
+    can be reached has everything that this store should have of it.
     """
 
     store: StoreId

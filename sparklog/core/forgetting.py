@@ -31,7 +31,8 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     """Forget the slices that elections gave up. Returns their stored bytes by partition.
 
     An object that no slice names any more becomes an orphan, as if it had never been named. If the command that named
-    it is repeated, it counts as a first write, and may name the object again until FLOOR has passed the object's n0.
+    it is repeated, the repeat counts as a first write. It may name the object again until FLOOR has passed the object's
+    n0.
     """
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
@@ -65,18 +66,19 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
 
 
 def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> None:
-    """Count these slices as forgotten, and retire the objects that have no slice left.
+    """Count slices of `topic` as forgotten, and retire the objects that have no slice left.
 
-    `object_numbers` has the object of each slice. `topic` is the topic of the slices. The bytes of the objects may be
-    deleted from `delete_after_ms` on.
+    `object_numbers`: the number of the object of each of these slices. The bytes of the retired objects may be deleted
+    from `delete_after_ms` on.
     """
     gone = _no_longer_named(state, object_numbers)
     state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
 
 
 def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
-    """Count these slices as forgotten, and return the numbers of the objects that have no slice left. `object_numbers`
-    has the object of each slice.
+    """Count slices as forgotten, and return the numbers of the objects that have no slice left.
+
+    `object_numbers`: the number of the object of each of these slices.
     """
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
@@ -100,8 +102,8 @@ def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> Of
     """Return the offsets from `start` to the end of the log. If `start` lies inside a slice, the range begins where
     that slice begins.
 
-    Then `start` is the log start: the new leader has nothing of the slice, and the part below the log start was
-    forgotten before.
+    `start` lies inside a slice only if the log start lies there, too. The new leader then has nothing of the slice, and
+    the records below the log start were deleted before, so the whole slice is forgotten.
     """
     rest = OffsetRange(start, state.partitions[key].next_offset)
     starts = state.slices.find(key, rest).columns["start"]
@@ -122,8 +124,8 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Forget the parts of producers' batches that are no longer in the log. Each producer then continues after its last
-    batch left.
+    """Forget the parts of producers' batches that are no longer in the log. In each partition, a producer then
+    continues after what is left of its batches.
 
     `starts`: in each partition, the first offset that was forgotten.
     """
@@ -179,7 +181,7 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """Note for each application which records of its last version unclean elections gave up.
+    """Note for each application which records of its last version were given up by unclean elections.
 
     If nothing of that version is left, it no longer counts as written, so it can be written again. Older versions still
     count as written. `taken`: in each partition, the offsets from the start of the first slice given up to the end of

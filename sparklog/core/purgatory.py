@@ -71,8 +71,9 @@ def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
 
 
 def _is_readable(state: ClusterState, wanted: Records) -> bool:
-    """True if `min_bytes` can be read, a topic has changed, or a position is not in the log. Raises the errors of
-    `right_up_to`.
+    """True if `min_bytes` can be read, a topic has changed, or a position is not in the log.
+
+    Raises InconsistentClusterId, UnknownTopicOrPartition or UnknownLeaderEpoch if a position does not fit this state.
     """
     for known in wanted.topics:
         topic = state.topics.get(known.topic_id)

@@ -321,7 +321,7 @@ class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
 
 
 class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
-    """Partitions of one group."""
+    """A group, and the partitions in which its offsets are forgotten."""
 
     group: str
     partitions: tuple[TopicPartition, ...]

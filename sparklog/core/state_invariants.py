@@ -11,8 +11,8 @@
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
     of a slice of an append object has a record.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
-10. An object is retired if no slice names it, and only then. Until then, the slices released and the slices that still
-    name it add up to the slices that named it first.
+10. An object is retired if no slice names it, and only then. Until then, the number of its slices that were forgotten
+    (released) and the number that still name it add up to the number that named it first.
 11. `size_bytes` of a partition is the sum of its slices' lengths.
 12. Object numbers, producer ids and registrations are below their counters; holders were registered.
 13. A producer has at most five batches per partition; they are consecutive and lie below the next offset.
@@ -212,8 +212,9 @@ def _named_objects(
 def _slices_of_objects(
     state: ClusterState, objects: Mapping[ObjectNumber, NewObject], named_by: Column
 ) -> Iterator[str]:
-    """Yield each object with wrong slice counts. `named_by`: the object number of each live slice in one of the
-    objects.
+    """Yield a text for each of `objects` whose slice counts are wrong (number 10).
+
+    `named_by`: the object number of each live slice that lies in one of `objects`.
     """
     names = dict(zip(*(column.tolist() for column in np.unique(named_by, return_counts=True)), strict=True))
     firsts = state.objects.slice_counts(np.fromiter(objects, dtype=np.int64, count=len(objects))).tolist()

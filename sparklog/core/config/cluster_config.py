@@ -310,7 +310,10 @@ class ClusterConfig(msgspec.Struct, frozen=True):
 
 
 def cluster_key(name: str) -> ConfigKey:
-    """The key of this name. Raises `InvalidConfig`, which offers the nearest key or says what to do instead."""
+    """The key of this name.
+
+    Raises `InvalidConfig` if there is no such key. The error offers the nearest one, or says what to do instead.
+    """
     key = CLUSTER_KEYS.get(name)
     if key is None:
         raise InvalidConfig(f"wanted a config key of a cluster, found {name!r}{_hint(name)}")

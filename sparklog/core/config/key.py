@@ -224,7 +224,5 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """Return a `struct` with the fields `given`, and with each of `values` in the field that is named like its key,
-    with _ in place of each dot.
-    """
+    """Return a `struct` with the fields `given` and with `values`: the value of key `a.b` becomes the field `a_b`."""
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

@@ -78,6 +78,10 @@ def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str
 
 
 def _is_key(name: str, prefix: str) -> bool:
-    """True if `name` is a setting of this store, and not of another store whose id continues after a dot."""
+    """True if `name` is a setting of the store whose id, followed by a dot, is `prefix`.
+
+    The rest of `name` is the key. If it has a dot, `name` is a setting of a store with a longer id, unless the key is
+    one of Hadoop's.
+    """
     key = name.removeprefix(prefix)
     return name.startswith(prefix) and ("." not in key or key.startswith(_HADOOP_KEYS))

@@ -54,10 +54,12 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
-    """Return the result of an earlier write of this application version or these producer batches, or None.
+    """Return the result of the earlier write that the command repeats; None if it repeats none.
 
-    Raises the errors of `repeated_batch`, for example if a batch neither repeats an earlier one nor continues the last
-    one; WriteLost if an election left only a part of the batch; and with acks=all the errors of `_check_committed`.
+    A write is a repeat if its application has written this version, or its producer these batches. Raises the errors of
+    `check_run` and `repeated_batch`, for example if a batch neither repeats an earlier one nor continues the last one;
+    WriteLost if an election left only a part of the batch; and for a write with acks=all and without `pull` the errors
+    of `_check_committed`.
     """
     application = command.application
     if application is not None:
@@ -205,8 +207,8 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
     """True if the records of a write with `acks=all` and `pull` are on every in-sync replica; False if not yet.
 
-    Raises NotEnoughReplicasAfterAppend, UnknownTopicOrPartition, and NotLeaderOrFollower if an election gave up the
-    records.
+    Raises UnknownTopicOrPartition if the topic was deleted, NotLeaderOrFollower if an election gave up the records, and
+    NotEnoughReplicasAfterAppend if too few replicas are in sync.
     """
     replicated = True
     for written in ranges:
@@ -276,10 +278,11 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return the changes to replicas for the partitions where a replica lacks part of the log after the write.
+    """Return the changes of replicas that must be recorded with the write, at most one for each partition.
 
-    Moves that end with the write are included. Raises InvalidRequiredAcks, and the error of the first partition that
-    refuses the write.
+    A partition has a change if after the write some replica lacks a part of the log, or if a move ends with the write.
+    Raises InvalidRequiredAcks if the write needs acks=all and push, and the error of the first partition that refuses
+    the write.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:

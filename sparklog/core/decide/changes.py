@@ -113,7 +113,8 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
-    """Return the LEO of a replica that has the log up to `end`, raised past the next slices whose objects name `store`.
+    """Return the LEO of the replica on `store`, which has the log up to `end`. Uploads to the store count as well: the
+    LEO rises past the next slices as long as the store is named as a holder of their objects.
 
     Writers also upload to a live store that is catching up. If these uploads did not count, the store could never catch
     up while they continue.

@@ -199,9 +199,10 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Raise NotEnoughReplicas if a loss that was reported as harmless costs a partition its leader, or records.
+    """Raise NotEnoughReplicas if a loss that was reported as harmless is not.
 
-    Each partition in `damaged` needs another reachable replica that has as much. `changes`: the effects of the report.
+    After the loss, each partition in `damaged` needs a leader, and another reachable replica with everything that this
+    store had before the loss according to the chain. No slices may be forgotten. `changes`: the effects of the report.
     """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:

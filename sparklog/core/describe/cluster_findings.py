@@ -68,8 +68,10 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """Return advice on making room on a store that is nearly full. It advises against deleting records that other
-    stores have, too.
+    """Return advice on making room on a store that is nearly full.
+
+    If other stores have replicas of its partitions, and the metadata is elsewhere, the advice is not to delete records:
+    they would be deleted on those stores as well.
     """
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there

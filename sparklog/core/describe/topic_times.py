@@ -12,11 +12,13 @@ from sparklog.core.types import TopicPartition
 
 
 class TopicTimes(msgspec.Struct, frozen=True):
-    """Timestamps of a topic's records: the smallest of each partition's first slice, and the largest of its last one.
+    """The oldest and the newest timestamp of a topic's records, over all partitions, and the time of the next cut.
 
-    These are the oldest and the newest timestamp unless records are out of order across slices. All three fields are
-    None if there are no records. `next_cut_ms`: the time at which the first slice of some partition becomes older than
-    `retention.ms`; None if the topic deletes nothing by age. `retention.bytes` may delete the slice earlier.
+    `oldest_ms` is the smallest timestamp in the first slices of the partitions, `newest_ms` the largest in their last
+    slices. If the timestamps don't ascend from slice to slice, there may be older or newer ones in other slices.
+    `next_cut_ms`: the time at which the first slice of some partition becomes older than `retention.ms`; None if the
+    topic deletes nothing by age. `retention.bytes` may delete the slice earlier. All three fields are None if no
+    records can be read.
     """
 
     oldest_ms: int | None

@@ -142,12 +142,12 @@ def group_lags(state: ClusterState) -> GroupLags:
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
     """Return when the record at each offset was appended, in milliseconds. `keys` has the partition key of each offset.
 
-    If there is no record at the offset, the next one counts. `NEVER` if there is none either.
+    If there is no record at an offset, the time of the next record counts; `NEVER` if no record follows.
 
     Until the record is rolled, the time is exactly that of its entry. For a sealed segment only the time of its newest
     append is known. Then the time is interpolated by offset between the oldest and the newest timestamp of the
-    segment's records. It is limited: at most the time of that newest append, and at least the result of
-    `_known_before`.
+    segment's records. The time is never after the segment's newest append, nor before the topic's creation or the
+    newest append in the previous slice.
     """
     slices = slices_at(state.slices, keys, offsets)
     times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])

@@ -35,7 +35,11 @@ TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the metadata of all offsets, in UTF-8
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A group has consumed everything below `offset` of a partition, as the log was under `leader_epoch`."""
+    """The offset up to which a group has consumed a partition.
+
+    Every record below `offset` was consumed, and `leader_epoch` is the leader epoch under which they were read.
+    `metadata` is a text from the client that commits.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex

@@ -50,9 +50,9 @@ class MemberWatch:
         """Return the evictions that are due. `group` is from a state that was requested at `asked_ms` and arrived at
         `now_ms`.
 
-        A renewal counts as seen when a state with it arrives. A member is silent if a state that was requested a whole
-        session later shows no new renewal. So time in which this process saw nothing of the chain does not count
-        against any member.
+        A renewal counts as seen when the first state with it arrives, a heartbeat when `heard` notes it. A member is
+        silent if a state that was requested at least a session timeout after the last of these shows no new renewal.
+        So time in which this process saw nothing of the chain does not count against any member.
         """
         known = self._signs
         self._signs = {}
@@ -90,10 +90,11 @@ class PeerWatch:
         self._watch = MemberWatch()
 
     def silent(self, group: ConsumerGroup, coordinator: Coordinator, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
-        """Return the evictions of other members that are due, as in `MemberWatch.silent`. There are none while a
-        coordinator is in force.
+        """Return the evictions of other members that are due; none while a coordinator is in force.
 
-        The chain does not show heartbeats. So once the coordinator is gone, every member gets a whole session.
+        `group` is from a state that was requested at `asked_ms` and arrived at `now_ms`. The chain does not show the
+        heartbeats that a coordinator got. So once the coordinator is gone, every member has a whole session to show
+        that it is alive.
         """
         if coordinator.in_force or coordinator != self._coordinator:
             self._watch, self._coordinator = MemberWatch(), coordinator
@@ -108,7 +109,10 @@ class GroupsWatch:
         self._watches: dict[str, MemberWatch] = {}
 
     def silent(self, state: ClusterState, asked_ms: int, now_ms: int) -> Iterator[LeaveGroup]:
-        """Yield the evictions that are due, as in `MemberWatch.silent`, one group after the other."""
+        """Yield the evictions that are due, one group after the other.
+
+        `state` was requested at `asked_ms` and arrived at `now_ms`.
+        """
         active = {group.name: group for group in state.groups.values() if group.members}
         self._watches = {name: self._watches.get(name) or MemberWatch() for name in active}
         for name, watch in self._watches.items():

@@ -67,7 +67,8 @@ def repeated_batch(
     `where` is the name of the partition, for errors. Raises UnknownProducerId (the producer has expired, or was never
     allocated), InvalidProducerEpoch (`span` has another epoch than the producer), OutOfOrderSequence (a gap, or a
     partial repeat), and WriteLost (an unclean election gave up some of the producer's records). WriteLost is raised
-    until the producer begins its next epoch, so that none of its writes under way lands after the gap.
+    for each new batch until the producer begins its next epoch. So no write that was already under way is accepted
+    after the loss.
     """
     if producer is None:
         raise UnknownProducerId(

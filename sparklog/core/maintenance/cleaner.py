@@ -1,8 +1,9 @@
 """The cleaner of a partition: how far compaction has come, and when it first passed the tombstones (C-02, C-03).
 
 Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. If this is a tombstone,
-dropping it brings no older value back. It still stays for `delete.retention.ms` after the first run that passed it,
-because a reader that has seen an older value must be able to see that it was deleted.
+dropping it brings no older value back. A run passes a tombstone if it keeps it and moves the position beyond it. The
+tombstone then stays for `delete.retention.ms` after the first run that passed it, because a reader that has seen an
+older value must be able to see that it was deleted.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ MOST_PASSES = 16
 
 
 class Pass(msgspec.Struct, frozen=True, array_like=True):
-    """A compaction run that was the first to pass the tombstones from the previous pass's `to` up to its own `to`.
+    """A compaction run that kept tombstones and was the first to move the cleaner's position beyond them.
 
-    `at_ms` is the time of the entry that recorded the run.
+    These are the tombstones from the previous pass's `to` up to this pass's `to`. Their delay counts from `at_ms`, the
+    time of the entry that recorded the run.
     """
 
     to: Offset
@@ -29,8 +31,8 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
 
     `passes` ascend, and their `to` is at most `position`. There is no tombstone between the last `to` and `position`.
 
-    `keeps_superseded`: somewhere below the position a record was kept although a later record has its key, because a
-    slice must have a record. Tombstones then stay, because one of them may be of that key.
+    `keeps_superseded`: somewhere below the position a record was kept although a later record has its key, because
+    every slice needs a record. No tombstone is dropped then: if it has that key, the old value would come back.
     """
 
     position: Offset
@@ -38,7 +40,9 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     keeps_superseded: bool = False
 
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
-        """Return the offset below which tombstones were passed at least `delay_ms` ago; None: none may be dropped.
+        """Return the offset below which all tombstones may be dropped; None if none may be dropped.
+
+        These are the tombstones that a run passed for the first time at least `delay_ms` ago.
 
         `clock_ms` must come from this computer's clock, never from a user: readers rely on the delay.
         """
@@ -57,8 +61,9 @@ def moved(
 ) -> Cleaner:
     """Return the cleaner after a run that cleaned everything below `to`.
 
-    The run dropped all tombstones below `dropped_below` (None: it dropped none). `passed_at_ms`: the time of the entry
-    if the run may have left tombstones that no run had passed before, else None. `keeps_superseded`: as in `Cleaner`.
+    The run dropped all tombstones below `dropped_below` (None: it dropped none). If it may have kept tombstones at or
+    above the old position, `passed_at_ms` is the time of the entry, from which their delay counts; else None.
+    `keeps_superseded`: the run kept a record although a later record has its key.
     """
     passes = () if before is None else before.passes
     if dropped_below is not None:

@@ -81,11 +81,11 @@ def plan_compaction(
     The cleanable part ends at the first slice that is not sealed (it must be rolled first), that is not below the high
     watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. If the log start cuts a slice, the
     part begins after it, because a swap replaces whole slices. No tombstone is dropped then, and while the cut slice is
-    younger than the lag, nothing is compacted. Nothing is due if the part ends before the cleaner's position: it is
-    clean already (the lag was raised, or an earlier run had a later `now_ms`).
+    younger than `min.compaction.lag.ms`, nothing is compacted. Nothing is due if the part ends before the cleaner's
+    position: it is clean already (the lag was raised, or an earlier run had a later `now_ms`).
 
     A compaction is due if more than `min.cleanable.dirty.ratio` of the part's stored bytes lie above the cleaner's
-    position, if the earliest record there is older than `max.compaction.lag.ms`, if tombstones have waited for
+    position, if the earliest of these records is older than `max.compaction.lag.ms`, if tombstones have waited for
     `delete.retention.ms`, or with `everything`. `now_ms` is for the ages of records, `clock_ms`, this computer's clock,
     for the delay of tombstones.
     """

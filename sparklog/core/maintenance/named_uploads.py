@@ -46,6 +46,9 @@ class NamedUploads:
         return self._segments[low:high]
 
     def append_digits(self) -> list[str]:
-        """Return the first hex digits of upload ids by which to split the listing of append objects: one or two."""
+        """Return the prefixes of upload ids by which to split the listing of append objects.
+
+        They are all hex numbers of one digit or, if the state has many objects, of two digits.
+        """
         width = 1 if self.objects <= FEW_OBJECTS else 2
         return [f"{prefix:0{width}x}" for prefix in range(16**width)]

@@ -140,7 +140,8 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
 def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
     """Return the slices of the object that the store should hold in `state`, which is newer than `object_`.
 
-    Returns () if retention, a rewrite, an election, a move or a reported loss has changed that: the store may lack it.
+    A slice is left out if the store may lack it by now, because of retention, a rewrite, an election, a move or a
+    reported loss.
     """
     holdings, named = _Holdings(state), object_.named
     return tuple(

@@ -33,10 +33,10 @@ def assign(
     """Assign stores to the replicas of `partitions` new partitions.
 
     `replication_factor` is at most the number of `homes`. Replicas of a partition are in different zones as far as
-    there are enough zones. The stores take turns in leading, beginning with store number `first` in the order of
-    `_ring`. Each time that a store leads again, its followers are on other stores than the time before. So if that
-    store fails, the next leaders of its partitions are spread over all other stores. New partitions continue after the
-    `existing` ones of the topic, as if all had been created at once.
+    there are enough zones. The stores take turns in leading, in an order in which neighbours are in different zones
+    (`_ring`), beginning with store number `first`. Each time that a store leads again, its followers are on other
+    stores than the time before. So if that store fails, the next leaders of its partitions are spread over all other
+    stores. New partitions continue after the `existing` ones of the topic, as if all had been created at once.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -100,7 +100,8 @@ def _next(
 ) -> Home:
     """Return the store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
 
-    Silent stores come last. Of equal stores, the one with the lowest rank is chosen.
+    Silent stores come last. Of equal stores, the one with the lowest number in `ranks` is chosen. `load`: the number of
+    replicas on each store.
     """
     in_zone = Counter(home.zone for home in replicas)
     free = (home for home in ring if home not in replicas)

@@ -15,7 +15,10 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Sl
 
 
 class HeldObject(msgspec.Struct, frozen=True, array_like=True):
-    """An object that a replica should hold. `start`: where one of its slices below the replica's LEO begins."""
+    """An object that a replica should hold, because one of the object's slices lies below the replica's LEO.
+
+    `start`: the offset at which this slice begins.
+    """
 
     topic_partition: TopicPartition
     start: Offset
@@ -73,7 +76,7 @@ def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterat
 
 
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
-    """True if the store should still hold the object `held`, which is from an older state, at the same offset.
+    """True if the store should still hold the object `held`, which is from an older state.
 
     False if retention, a rewrite, an election or a move has changed that: then the store may lack the object.
     """

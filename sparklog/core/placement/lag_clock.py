@@ -46,10 +46,10 @@ class LagClock:
         self._check_ms = 0
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was requested at `asked_ms` and arrived at `now_ms`. It is at least as new as the request.
+        """Take a state that was requested at `asked_ms` and arrived at `now_ms`.
 
-        A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So if this process was
-        paused in between, no follower counts as lagging by mistake.
+        The LEOs of followers in this state count as those at `asked_ms`, the LEO of the leader as reached at `now_ms`.
+        So if this process was paused in between, no follower counts as lagging by mistake.
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms

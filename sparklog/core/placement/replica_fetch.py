@@ -114,7 +114,7 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """Plan a batch for each source that is not busy. Returns the batches, and `after` for the next plan.
+    """Plan a batch for each source that is not busy. Returns the batches, and `UnderWay.after` for the next plan.
 
     `behind`: the partitions whose replica on the store lacks slices, ascending. `under_way`: the fetches in progress. A
     partition is fetched from one source at a time: the first store that holds its first missing slice. An object that
@@ -216,7 +216,10 @@ class _SourceRun:
             next_ = self._following(copying)
 
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
-        """Return the next object that is neither checked nor being copied; None if none is left or it has no source."""
+        """Return the next object that is neither checked nor being copied.
+
+        Returns None if none is left, or if now no store can provide that object, not even the replica's own.
+        """
         for slice_ in self._slices:
             number = slice_.object_number
             if number in self._under_way.checked or number in copying:

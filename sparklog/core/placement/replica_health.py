@@ -113,7 +113,10 @@ def _of_stores(state: ClusterState) -> list[str]:
 
 
 def _without_agents(state: ClusterState) -> list[str]:
-    """Return a remark if there were agents and none is up, else []. Replicas that lack records then stay behind."""
+    """Return a remark if agents have run but none is up, else [].
+
+    Without agents, replicas that lack records stay behind.
+    """
     stores = [store for store in state.stores.values() if not store.fenced]
     if not any(store.had_agent for store in stores) or any(store.agent_up for store in stores):
         return []

@@ -111,7 +111,9 @@ class Flushes:
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return the next time at which `next` or `failures` may have news without a reply; None if there is none."""
+        """Return the earliest time after `now_ms` at which `next` or `failures` may return something new although no
+        reply came in; None if that needs a reply.
+        """
         times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
@@ -284,8 +286,8 @@ class Flushes:
     def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
         """Handle the refusal of a commit because its sequences don't continue the last ones in the chain.
 
-        If earlier flushes were not settled when it began, one of them has not landed: commit this flush again after
-        them. Otherwise it fails, and the producer needs a new epoch.
+        If earlier flushes of its partitions were not settled when the commit began, one of them has not landed: this
+        flush is committed again after them. Otherwise this flush fails, and the producer needs a new epoch.
         """
         if not flush.alone:
             flush.patient = True
@@ -337,10 +339,10 @@ class Flushes:
             self._set_aside(flush)
 
     def _may_stay_so(self, flush: Flush) -> bool:
-        """True if a commit in doubt can't be settled for now.
+        """True if the flush, whose last commit is in doubt, can't be settled for now.
 
-        Either its stores refused it, or earlier records of its partitions are parked, and the chain would refuse the
-        gap in the sequences.
+        Either the last attempt failed because of some stores, or earlier records of its partitions are parked. In the
+        second case, the chain refuses the commit until those are written, because its sequences must follow theirs.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
@@ -349,9 +351,9 @@ class Flushes:
     def _set_aside(self, flush: Flush) -> None:
         """Park the records of the flush that follow parked ones of their partition. Join them to these if possible.
 
-        A flush on which a sender works is not joined. Once its commit has begun, a joined flush has the deadline of its
-        newest records. So that the oldest ones wait little longer, the records joined are at most a quarter of
-        `delivery_timeout_ms` apart.
+        A flush on which a sender works is not joined. Once the commit of a joined flush has begun, all of its records
+        have the deadline of the newest ones. So that the oldest ones wait little longer than `delivery_timeout_ms`,
+        records are joined only if at most a quarter of it lies between them.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -388,9 +390,10 @@ class Flushes:
         self._failed.append(FailedFlush(flush, type(error)(error.message, landed=landed)))
 
     def _may_renew(self, now_ms: int) -> bool:
-        """True if the needed renewal can be requested now: no commit is under way, which the renewal would fence.
+        """True if the needed renewal can be requested now.
 
-        Commits in doubt may remain if the next epoch is requested, which settles them. A new id would not settle them.
+        A renewal fences all commits of the present epoch, so it waits until no commit is under way. It does not wait
+        for commits in doubt if the next epoch is needed, because that settles them. A new id would not settle them.
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
@@ -429,7 +432,10 @@ class Flushes:
         return max(1, self._deadline_ms(flush) - now_ms)
 
     def _time_out(self, flush: Flush, now_ms: int) -> None:
-        """Fail the flush because its delivery timeout has passed. If it is joined and open, only late pieces fail."""
+        """Fail the flush because its delivery timeout has passed.
+
+        If it is joined and open, only those of its pieces fail whose own delivery timeout has passed.
+        """
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]
         if not (flush.is_open and left):

@@ -214,7 +214,8 @@ class ConsumerPositions:
 
         Deleted and paused partitions are left out, and those without a position. A position that is not in the log is
         reset by the policy; if the policy is NONE, it raises OffsetOutOfRange. Raises DataLoss if records that the
-        consumer has read were given up since and `fail_on_data_loss` is true. Raises the errors of `right_up_to`.
+        consumer has read were given up since and `fail_on_data_loss` is true. Raises InconsistentClusterId if the state
+        is of another cluster, and UnknownLeaderEpoch if it is older than a position.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:
@@ -270,9 +271,10 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """Return the position `at` if it is still valid; else move it, add a warning, and return the new one.
+        """Return the consumer's position `at` in a partition if it is still valid; else move it, add a warning, and
+        return the new position.
 
-        Raises the errors of `unread`.
+        Raises the errors of `unread`, for example if the reset policy does not allow the move.
         """
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:

@@ -134,7 +134,8 @@ def plan_range(
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
     """Plan [at, plan.end) again with a newer state, without offsets below the log start.
 
-    Raises the errors of `right_up_to`.
+    Raises InconsistentClusterId (the state is of another cluster), UnknownTopicOrPartition (the topic was deleted),
+    UnknownLeaderEpoch (the state is older than the plan).
     """
     right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
@@ -231,7 +232,10 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """Return the number of tasks for each range: 1 for a small one; the others divide the rest by their records."""
+    """Divide `tasks` among the ranges in proportion to their records, and return the number for each range.
+
+    A range whose part is about one task or less gets 1; the other ranges divide the rest.
+    """
     records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]

@@ -35,8 +35,8 @@ def with_leader(
 
     A leader that is in sync and reachable stays. A leader that is in sync but silent stays until another replica may
     lead. A leader that left the ISR does not stay: without a successor the partition is offline. If a move can end now,
-    it ends. There is at most one election. `before`: the value before the change. `ineligible` and `rewritten`: as in
-    `settled`.
+    it ends. There is at most one election. `before`: the value before the change. `ineligible`: stores that can't be in
+    the ELR, because they may have lost records. With `rewritten`, the version rises in any case.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
@@ -60,9 +60,9 @@ def with_leader(
 def elect(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Elect a leader for a partition that has none, or whose leader can't be reached; see `with_leader`.
+    """Elect a leader for a partition that has none, or whose leader can't be reached, by the rules of `with_leader`.
 
-    Raises ElectionNotNeeded, EligibleLeadersNotAvailable.
+    Raises ElectionNotNeeded if the leader can be reached, and EligibleLeadersNotAvailable if no replica may lead.
     """
     if value.leader is not None and value.leader in reachable:
         raise ElectionNotNeeded(f"store {value.leader} leads the partition and can be reached")
@@ -80,7 +80,8 @@ def elect_store(
 ) -> ReplicationChange:
     """Elect this store at an operator's request, for example to make the preferred leader lead again.
 
-    While the present leader can be reached, the store must have all of its records (rule E7). Raises IneligibleReplica,
+    While the present leader can be reached, the store must be in sync and have all of the leader's records (rule E7).
+    Otherwise the store must have every committed record, except with `unclean`. Raises IneligibleReplica,
     ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
     """
     if store not in value.replicas:
@@ -129,10 +130,10 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 def _with_move_ended(
     before: Replication, change: ReplicationChange, reachable: Collection[StoreId], min_isr: int
 ) -> ReplicationChange:
-    """Return the change, with its move ended if it can end now. This never elects a second time.
+    """Return the change, with its move ended if it can end now.
 
-    If the new leader is a replica that the move removes, no in-sync replica that stays can be reached. So none can
-    succeed the new leader, and the move does not end yet.
+    This never leads to a second election. A move needs one only if it removes the leader. But `with_leader` elects such
+    a leader only if no in-sync replica that stays can be reached, and then the move can't end yet.
     """
     after = change.after
     if not (after.adding or after.removing):

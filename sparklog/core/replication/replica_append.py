@@ -46,8 +46,8 @@ class HeldSlice(msgspec.Struct, frozen=True):
 def is_level(value: Replication) -> bool:
     """True if all replicas are in sync and have the whole log, there is a leader, and no move is under way.
 
-    This is the usual case. An append that is on all replicas then results in `at_end`, whatever its acks. (During a
-    move, an append may also end the move.)
+    This is the usual case. If an append is on all replicas, `at_end` then gives its whole effect, whatever its acks.
+    (During a move, an append may also end the move.)
     """
     return (
         value.high_watermark == value.next_offset

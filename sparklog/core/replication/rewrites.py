@@ -22,8 +22,8 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
     """Refuse a rewrite on the live stores `holders` if it could lose records that the old slices would have kept.
 
     If min ISR of the in-sync stores hold the rewrite, it is accepted, and in-sync stores without it leave the ISR. The
-    partition then survives at least min ISR - 1 losses, which is what the topic asks for, and all that an append with
-    `acks=all` gives. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
+    partition then survives the loss of at least min ISR - 1 stores, which is what the topic asks for, and all that an
+    append with `acks=all` gives. The ELR is empty then (KIP-966), so stores outside the ISR need not hold the rewrite.
 
     If fewer in-sync stores hold it, every replica that has all committed records must hold it, in sync or not. Each of
     them may be the next leader (rule E1), and after one more loss it may be the only one that still has the records. So

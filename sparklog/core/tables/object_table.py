@@ -178,7 +178,7 @@ class ObjectTable(BlockTable):
         return NewObject(**fields)
 
     def _tail_columns(self) -> Columns:
-        """The rows of the tail as columns, by object number. Adds sets of holders that `holder_sets` lacks."""
+        """The rows of the tail as columns, sorted by object number. Adds to `holder_sets` the sets that it lacks."""
         rows = [(number, object_, slices) for number, (object_, slices) in sorted(self._tail.items())]
         objects = [object_ for _, object_, _ in rows]
         values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}

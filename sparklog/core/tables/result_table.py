@@ -25,8 +25,8 @@ NO_OBJECT = -1
 class AppliedBy(NamedTuple):
     """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
 
-    `label` is the `label_hash` of the write's label; `first_object` is the number of the object of the command's first
-    slice, or NO_OBJECT (see `core/apply.py`).
+    `label` is the `label_hash` of the write's label. `first_object` is the number of the object that holds the
+    command's first slice; NO_OBJECT if the command appended nothing, or appended to several partitions.
     """
 
     command_id: CommandId
