@@ -52,11 +52,10 @@ class LoadSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirrorEntry(Request):
-    """Put the newest entry, `head.n`, and all earlier entries that are missing there, on the mirrors that `head` asks
-    for.
+    """Put the newest entry, `head.n`, on as many mirrors as the config in `head` asks for.
 
-    `body` is the body of the entry; None if it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
-    the cluster was restored elsewhere.
+    Each of them also gets the earlier entries that it lacks. `body` is the body of the entry; None if it was deleted as
+    old. Reply: None, or an error; `InconsistentClusterId` if the cluster was restored elsewhere.
     """
 
     head: Head

@@ -72,7 +72,7 @@ def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) ->
 
 
 def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
-    """Put `owner` as OWNER/<number> if that is absent. Return the Owner that is then there, which may be another.
+    """Put `owner` as OWNER/<number> if that is absent. If another owner is there, return that one, else `owner`.
 
     Raises OutcomeUnknown, and the store's errors.
     """

@@ -142,7 +142,10 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the `RAW_SCHEMA` columns of canonical rows. Omit the headers if all are null, to avoid copying nulls."""
+    """Return the `RAW_SCHEMA` columns of `rows`, which has all of them.
+
+    Omits the headers if all are null, to avoid copying nulls.
+    """
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
@@ -150,8 +153,8 @@ def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
 def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
     """Return `rows` with all columns of `schema`.
 
-    If no record has headers, that column becomes an array of nulls that takes almost no space: slices of `pa.nulls`
-    would be stored with child buffers as long as the column.
+    If no record has headers, the headers column becomes an array of nulls that takes almost no space. It is not a
+    slice of `pa.nulls`: that would be stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
     headers = columns.get("headers")

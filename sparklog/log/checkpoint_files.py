@@ -63,7 +63,7 @@ class CheckpointFiles:
 
 
 def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[int, str] | None:
-    """Return the entry number and text of the newest checkpoint of this name on a store. None if there is none."""
+    """Return the entry number and text of a store's newest checkpoint of this name, or None if the store has none."""
     keys = _listed(target, chain_id).get(name)
     if not keys:
         return None

@@ -36,9 +36,9 @@ class StorePlaces(msgspec.Struct, frozen=True):
     """The addresses of a cluster's stores, in a form that can be sent to tasks.
 
     `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes secrets
-    from its own environment. `zones` has the zones of the reachable stores, `zone` the zone of the reader.
-    SPARKLOG_ZONE in the environment of the reading process takes precedence, because the tasks of a job run in several
-    zones. `ancestors` is the number of times that the cluster was restored; None if it has no copies of its metadata,
+    from its own environment. `zones` has the zones of the reachable stores, `zone` the zone of the reader. In a process
+    with SPARKLOG_ZONE in its environment, that is used instead of `zone`: the tasks of a job run in several zones.
+    `ancestors` is the number of times that the cluster was restored; None if it has no copies of its metadata,
     and so can't be restored.
     """
 
@@ -148,7 +148,7 @@ class Stores:
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
-    """Open the store registered as `url`. With a relative `url`, it gets the settings of the metadata store."""
+    """Open the store registered as `url`. If `url` is relative, the store gets the metadata store's settings."""
     return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
 
 

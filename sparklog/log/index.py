@@ -179,7 +179,7 @@ def encode_index(index: Index) -> pa.Buffer:
 def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     """Decode the index in `body`, which was read from `key` and belongs to object `named`.
 
-    Raises Damaged if the size or CRC32C differs from the chain's, UnsupportedVersion for another format.
+    Raises Damaged if the size or CRC32C differs from the chain's, and UnsupportedVersion for another format.
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.index_size_bytes:

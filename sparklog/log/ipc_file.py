@@ -60,7 +60,7 @@ class IpcFileWriter:
     def append(self, message: pa.Buffer) -> int:
         """Add one encapsulated record batch message, and return its position in the file.
 
-        Raises ValueError unless its length is a multiple of 8, as with Arrow's writer.
+        Raises ValueError if it isn't such a message, or is not padded to a multiple of 8 bytes.
         """
         marker, metadata_length = struct.unpack_from("<Ii", message, 0)
         length = 8 + metadata_length

@@ -72,9 +72,10 @@ def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
 class ConditionalWrite:
     """A write that puts one object only if its key is free.
 
-    `send` sends the write once. `write_id_there` reads the write id of the object under `key`. `error` builds the error
-    to raise after a definite failure, from the failure and the request in words. `endpoint` names the server in errors.
-    `always_looks`: compare the write ids whenever the key is taken, not only if an earlier attempt got no answer.
+    `send` sends the write once. `write_id_there` reads the write id of the object under `key`. `error` returns the
+    error to raise after a definite failure; its arguments are the failure, and the request in words. `endpoint` names
+    the server in errors. `always_looks`: compare the write ids whenever the key is taken, not only if an earlier
+    attempt got no answer.
     """
 
     key: str

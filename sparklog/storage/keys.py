@@ -187,8 +187,8 @@ def chunk_key(sha256: str) -> str:
 def command_key(n0: int, command_id: str, body: int = 0) -> str:
     """Return the key of the object that holds the slices of a large command.
 
-    `body` is 0 at first. A command that is submitted again after its data was copied to other stores gets the next
-    number.
+    `body` is 0 at first. If the command is submitted again after its data was copied to other stores, it needs another
+    such object, and `body` is the next number.
     """
     return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 

@@ -66,7 +66,7 @@ class ObjectStore(Protocol):
     read_ahead: int
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object if `key` is free. It is then durable: it survives the loss of power (F-01).
+        """Write a whole object if `key` is free. It is then durable: it survives the loss of power.
 
         Raises KeyExists if an object is already there: read it back, because it may be the caller's own. Raises
         OutcomeUnknown if the caller's object may or may not be there now. Raises StoreUnavailable, StoreReadOnly or
@@ -102,7 +102,7 @@ class ObjectStore(Protocol):
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, in the order of `ranges`, each at full length.
 
-        Raises KeyNotFound, StoreUnavailable, StoreAccessDenied; Damaged if the object ends before a range does.
+        Raises KeyNotFound, StoreUnavailable, StoreAccessDenied, and Damaged if the object ends before a range does.
         """
         ...
 

@@ -130,8 +130,8 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if there is none.
 
-    A round is faulty unless exactly one writer wins and the stored body is the winner's. `until` is the deadline for
-    beginning a round after `races.fewest`.
+    A round is faulty unless exactly one writer wins and the stored body is the winner's. After `races.fewest`
+    rounds, none begins later than `until`.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):

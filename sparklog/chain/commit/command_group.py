@@ -115,9 +115,9 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
 
 
 def _rows(command: Command) -> int:
-    """Return the number of slices and committed offsets that a command adds to an entry; 1 for other kinds of commands.
+    """Return the number of slices and committed offsets that a command adds to an entry.
 
-    A large append counts as SLICES_INLINE slices.
+    A large append counts as SLICES_INLINE slices. A command of a kind that has neither counts as 1.
     """
     match command:
         case CommitOffsets():

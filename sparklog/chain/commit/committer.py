@@ -110,11 +110,10 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """Take the request to perform next. None if the ticket is done, or if no request is left: then wait at the
-        gate.
+        """Take the request to perform next. None if the ticket is done, or if no request is left.
 
-        Each caller has a gate, which is a lock. This also opens the gates of callers whose tickets are done, and of one
-        idle caller for each request that is left.
+        In the second case the caller must wait at its gate, which is a lock. This method also opens the gates of
+        callers whose tickets are done, and of one idle caller for each request that is left.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
@@ -130,7 +129,7 @@ class Committer:
         return request
 
     def _wake(self) -> None:
-        """Open the gates of AWAKE callers whose tickets are done. Each of these opens one more when it continues."""
+        """Open the gates of up to `AWAKE` callers whose tickets are done. Each opens one more when it continues."""
         ended = self._machine.ended
         while ended:
             gate = self._idle.pop(ended.popleft(), None)

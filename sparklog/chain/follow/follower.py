@@ -104,7 +104,7 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Make `head` the newest known head unless a newer one is known; then call `on_head`."""
+        """Make `head` the newest known head, unless a newer one is known. In both cases, call `on_head`."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head

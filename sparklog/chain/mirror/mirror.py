@@ -170,7 +170,7 @@ class Mirror:
         return 0 if self._store.registered_at <= 0 and not state.ancestors else None
 
     def _existing_entries(self, begin: int, end: int) -> Iterator[int]:
-        """Return the numbers of the entries in [begin, end) that the mirror has, and maybe of a few others."""
+        """Yield the numbers of the entries in [begin, end) that the mirror has, and maybe of a few outside it."""
         while begin < end:
             last = min(end - 1, block_entries(entry_block(begin))[-1])
             listed = self._place.list_keys(entries_prefix(begin, last))

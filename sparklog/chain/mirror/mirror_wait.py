@@ -8,7 +8,7 @@ from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplica
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Fewer stores are registered and not fenced than must have a mirror, so another attempt can't help."""
+    """Too few stores that could have a mirror are registered and not fenced. So another attempt can't help."""
 
 
 def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[None]:

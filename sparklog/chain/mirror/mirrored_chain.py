@@ -85,8 +85,9 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _void_mark(self, key: str) -> memoryview:
-        """Return the void mark of a block, which counts as deleted only if all mirrors have the mark. Else raise
-        KeyNotFound.
+        """Return the void mark of a block if all mirrors have it. Otherwise raise KeyNotFound.
+
+        The block counts as deleted only if all of them have the mark.
         """
         *others, last = self._places
         for place in others:

@@ -60,7 +60,7 @@ class Old(msgspec.Struct, frozen=True):
 
 
 class OldDeleted(msgspec.Struct, frozen=True):
-    """Numbers of deleted objects, of their bytes, and of objects that could not be deleted; the first few errors."""
+    """The number and total size of the deleted objects, the number that could not be deleted, and the first errors."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -167,7 +167,10 @@ def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey
 
 
 def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
-    """Delete a chunk. Put it back if a snapshot that may name it has appeared meanwhile. True if this deleted it."""
+    """Delete a chunk. Put it back after an error, or if a snapshot that may name it has appeared meanwhile.
+
+    Returns False if it was put back, or was already gone.
+    """
     try:
         body = bytes(store.get(chunk))
     except KeyNotFound:  # another run was faster

@@ -23,8 +23,9 @@ class SnapshotWriter:
         self._lock = threading.Lock()
 
     def write_if_due(self) -> None:
-        """Begin a snapshot if SNAPSHOT_EVERY entries follow the newest known one. Returns at once. Errors are only
-        logged.
+        """Begin to write a snapshot if SNAPSHOT_EVERY entries were committed after the newest known snapshot.
+
+        Returns at once. Errors are only logged.
         """
         if not self._is_due():
             return
@@ -40,10 +41,10 @@ class SnapshotWriter:
                 self._thread = thread
 
     def write(self) -> int:
-        """Write a snapshot of the newest known state here and on the mirrors, unless it exists. Return its entry
-        number.
+        """Write a snapshot of the newest known state to the chain's store and the mirrors, unless it exists.
 
-        Raises ChunksGone, after which another attempt may succeed, and the store's errors.
+        Returns the number of its entry. Raises ChunksGone, after which another attempt may succeed, and the store's
+        errors.
         """
         follower = self._follower
         head = follower.head

@@ -200,7 +200,10 @@ def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
 
 
 def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-    """Split a ranged read into pieces [low, high), in order, each with its batch number. It is None between batches."""
+    """Split the bytes [start, end) into pieces [low, high). Yields (low, high, batch number) of each, in order.
+
+    The batch number is None for the bytes between batches, and for all bytes if there is no index.
+    """
     if index is None:
         yield start, end, None
         return
@@ -291,7 +294,7 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
 
 
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
-    """Describe the offsets of a slice's batches. Right offsets get the same text as the wanted ones."""
+    """Describe the offsets of a slice's batches. If they are right, the text is that of the wanted offsets."""
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
         return f"from {slice_.start} to below {slice_.end}, ascending"

@@ -254,7 +254,7 @@ class _Overlay:
 
     @property
     def stored_columns(self) -> list[str]:
-        """The columns to read from the object. For a compacted slice, its column of offsets is needed as well."""
+        """The columns to ask `read_batches` for. It reads the offsets of a compacted slice without being asked."""
         by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
         return [name for name in self.schema.names if name not in by_chain]
 

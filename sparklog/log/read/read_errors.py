@@ -22,7 +22,7 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
     """Return the error for records that the chain still names but no holder can provide.
 
     It is DataLoss if every holder lacks the object. Otherwise it has the type of the holders' error that is most likely
-    to pass, and its message names the offset.
+    to be temporary, and its message names the offset.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at

@@ -56,9 +56,9 @@ class NoHolderAnswers(Exception):
 
     @property
     def telling(self) -> HolderFailure:
-        """The failure to report: the one that is most likely to pass. Its message also names the other holders' errors.
+        """The failure to report: the one most likely to be temporary. Its message also names the other holders' errors.
 
-        The records are lost only if no holder can still have them.
+        So it is a KeyNotFound only if all holders lack the object.
         """
         if not self.failures:
             number = self.part.object.number
@@ -74,7 +74,10 @@ class NoHolderAnswers(Exception):
 
 
 def _hope(error: SparklogError) -> int:
-    """Rank an error by its chance to pass: 0 store unavailable, 1 access denied and others, 2 damaged, 3 missing."""
+    """Rank an error: the lower the rank, the more likely it is temporary.
+
+    0 store unavailable, 1 access denied and others, 2 damaged, 3 missing.
+    """
     match error:
         case StoreUnavailable():
             return 0

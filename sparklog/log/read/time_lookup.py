@@ -31,7 +31,7 @@ ChainNow = Callable[[], tuple[ClusterState, Stores]]
 
 
 def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: int) -> Offset | None:
-    """Return the first readable offset of a partition whose timestamp is at or after the time, or None.
+    """Return the offset of a partition's first readable record with a timestamp at or after the time, or None.
 
     `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
     roll may have replaced the object.
@@ -86,9 +86,9 @@ def candidates(
 def first_in(
     slices: Sequence[SliceToRead], stores: Stores, topic: str, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """Return the first offset in these slices, from `start` on, whose timestamp is at or after the time, or None.
+    """Return the offset of the first record in these slices, from `start` on, with a timestamp at or after the time.
 
-    Raises NoHolderAnswers.
+    None if no record has such a timestamp. Raises NoHolderAnswers.
     """
     for part in slices:
         ask = partial(first_in_slice, named=part.object, slice=part.slice, timestamp_us=timestamp_us, start=start)
@@ -101,10 +101,10 @@ def first_in(
 def first_in_slice(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, timestamp_us: int, start: Offset
 ) -> Offset | None:
-    """Return the first offset in a slice, from `start` on, whose timestamp is at or after the time, or None.
+    """Return the offset of the first record in a slice, from `start` on, with a timestamp at or after the time.
 
-    Reads the index, and the timestamps of as few batches as possible (usually one). Raises what `read_batches` and
-    `index_of_slice` raise.
+    None if no record has such a timestamp. Reads the index, and the timestamps of as few batches as possible (usually
+    one). Raises what `read_batches` and `index_of_slice` raise.
     """
     wanted = within(slice, OffsetRange(start, max(start, slice.end)))
     if wanted is None:

@@ -49,9 +49,10 @@ def compact(
     neighbour. Only if nothing at all would be left, keep the very last record. (Don't keep a record that a later one
     replaced: if the later one is a tombstone and is dropped, the old record would reappear.)
 
-    Raises InvalidInput if nothing is kept, or an offset outside of the slices. Raises DataLoss, Damaged,
-    StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store
-    fails. Segments uploaded before the error become orphans.
+    Raises InvalidInput if there is a gap between the slices, if nothing is kept, or if `kept` has an offset outside of
+    the slices. Raises Damaged if an offset in `kept` has no record. Raises DataLoss, Damaged, StoreUnavailable or
+    StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
+    before the error become orphans.
     """
     place = f"{target.topic}-{target.partition}"
     start, end = slices[0].slice.start, slices[-1].slice.end

@@ -39,11 +39,12 @@ def rewrite(
 ) -> Rewritten:
     """Upload the records of the slices as sealed segments, to the holders of `target`, by `lanes`.
 
-    There is at least one slice, and each begins where the one before it ends. All are dense, and have the same
-    `Origin`. A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. In the result,
-    the holders of a segment are the stores that took it. Raises DataLoss, Damaged, StoreUnavailable or
-    StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
-    before the error become orphans.
+    There is at least one slice, and each begins where the one before it ends. All are dense (every offset has a
+    record), and have the same `Origin`. A segment holds at most `segment_bytes` of stored batches, or a single batch of
+    one record. In the result, the holders of a segment are the stores that took it.
+
+    Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload
+    raises if every store fails. Segments uploaded before the error become orphans.
     """
     first = slices[0].slice
     append_time_ms = max(part.slice.append_time_ms for part in slices)

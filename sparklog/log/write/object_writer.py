@@ -103,7 +103,10 @@ class ObjectWriter:
     # ---- pending -> held ----------------------------------------------------------------------------
 
     def add(self, piece: PartitionRows) -> None:
-        """Add rows to the pending rows of their partition. Encode those before, if the sum would exceed a batch."""
+        """Add rows to the pending rows of their partition.
+
+        If both together would exceed the largest batch, first encode the rows that were pending, unless they are few.
+        """
         limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
@@ -163,8 +166,8 @@ class ObjectWriter:
     def stream(self) -> None:
         """Write the held batches to the current object if they are large enough and the object goes to a single store.
 
-        Call this only for a topic with one partition, since no other partition's batches can come first. The memory of
-        the batches is reused at once.
+        Call this only for a topic with one partition: with several, batches of another partition might have to come
+        first. The memory of the batches is reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return

@@ -34,7 +34,8 @@ class OpenObject:
 
     Append all batches of a partition in a row, with the columns of `schema`. `named` gives the object's name and its
     intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the batches, without the file's
-    header and footer: `segment.bytes` limits it. For `here` and `backlog_bytes` see `ReplicatedUpload`.
+    header and footer: `segment.bytes` limits it. With `here`, only for a single store, the calling thread does all
+    work. Otherwise `append` waits while a store still has to take more than `backlog_bytes`; with None it never waits.
     """
 
     def __init__(
@@ -103,10 +104,10 @@ class OpenObject:
         return self._upload.is_over
 
     def published(self) -> tuple[NewObject, Index]:
-        """Wait for the stores. Return the object, with the stores that have it and its index durably as holders, and
-        its index.
+        """Wait for the stores, and return the object and its index.
 
-        Raises what `ReplicatedUpload.holders` raises.
+        The holders of the returned object are the stores that have both, durably. Raises what
+        `ReplicatedUpload.holders` raises.
         """
         assert self._index is not None
         stores = self._upload.holders()

@@ -82,7 +82,7 @@ class ReplicatedUpload:
         """Wait for the stores, and return those that hold the object: at least one.
 
         If none holds it for sure but one may have it, raises OutcomeUnknown or KeyExists: upload it under another key.
-        If none can have it, raises the stores' error that is most likely to pass.
+        If none can have it, raises one error for all stores (`most_hopeful`).
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:
@@ -107,7 +107,7 @@ class ReplicatedUpload:
         return [copy for copy in self._copies if copy.lane.failure is None]
 
     def _check_any(self) -> None:
-        """Raise the error that is most likely to pass if every store was given up."""
+        """Raise one error for all stores if every one was given up."""
         failures = [(copy.lane.store, copy.lane.failure) for copy in self._copies if copy.lane.failure is not None]
         if len(failures) == len(self._copies):
             raise most_hopeful([(store, failure) for store, failure in failures])

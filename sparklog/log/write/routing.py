@@ -30,7 +30,10 @@ _SHOWN_KEY_CHARS = 50
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """Rows of one partition, as `without_headers` returns them. `size_bytes` counts keys, values and headers."""
+    """Rows of one partition: the columns of `RAW_SCHEMA`, without the headers if all are null.
+
+    `size_bytes` counts keys, values and headers.
+    """
 
     partition: PartitionIndex
     rows: pa.RecordBatch
@@ -104,8 +107,8 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
     """Return the bytes of keys, values and headers before each row in `at`; by default before each row and at the end.
 
-    Only differences matter, since the first element can differ from 0. Bytes that a writer left under a null are
-    counted.
+    Only differences matter, since the first element can differ from 0. If a null key, value or header still
+    has bytes in its buffer, they are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -140,7 +143,7 @@ def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky:
 
 
 def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
-    """Return partition, start and end of each run of rows with the same partition. None if one has several runs."""
+    """Return partition, start and end of each run of rows of one partition. None if a partition has several runs."""
     borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     if len(borders) >= partitions:
         return None
@@ -194,7 +197,7 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge for the first record that is too large. Bytes under nulls count in `sums`, but not here."""
+    """Raise RecordTooLarge for the first record that is too large. Bytes of nulls count in `sums`, but not here."""
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

@@ -89,8 +89,8 @@ class SegmentsWriter:
 
     A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
     `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
-    with them. An offset without a record then belongs to the segment of the next record, or after the last record to
-    the last segment. Leaving the context before `finish` drops the open segment.
+    with them. An offset that has no record then belongs to the segment of the next record. If no record follows, it
+    belongs to the last segment. Leaving the context before `finish` drops the open segment.
     """
 
     def __init__(

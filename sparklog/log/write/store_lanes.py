@@ -228,7 +228,10 @@ class StoreLanes:
             lane.close()
 
     def abort(self) -> None:
-        """Give up all stores: the write failed, or its result is known. Never waits for a store with its own thread."""
+        """Give up all stores. Call this when the write has failed, or when its result is known.
+
+        Never waits for a store that has its own thread.
+        """
         for lane in self._lanes.values():
             lane.give_up(StoreUnavailable("the write was given up"))
             lane.close()
@@ -260,7 +263,7 @@ def reason(failure: BaseException) -> str:
 
 
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
-    """Return one error for a write that failed on every store. Its type is that of the error most likely to pass.
+    """Return one error for a write that failed on every store. Its type is that of a retriable error, if there is one.
 
     Its message names all stores. But the error of a single store is returned unchanged, and so is an interrupt (any
     error that is not an `Exception`).

@@ -1,7 +1,8 @@
 """Requests to Azure's blob storage, sent by Microsoft's client library.
 
-adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used. It takes no
-metadata, which must hold the write id, and the library below it repeats a request whose answer was lost.
+adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used, for two
+reasons. It can't set the metadata of an object, where the write id belongs. And the library below it repeats a request
+whose answer was lost.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Azure:
         await blob.commit_block_list(blocks, match_condition=MatchConditions.IfMissing, **absent)
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The write id in an object's metadata, or None if there is none."""
+        """The write id in an object's metadata, or None if the metadata has no write id."""
         metadata: dict[str, str] = self._properties(name, timeout_s).metadata
         return {key.lower(): value for key, value in metadata.items()}.get(_WRITE_ID)
 

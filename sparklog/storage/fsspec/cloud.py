@@ -58,7 +58,7 @@ class Cloud(Protocol):
         ...
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The write id in an object's metadata, or None if there is none."""
+        """The write id in an object's metadata, or None if the metadata has no write id."""
         ...
 
     def size(self, name: str, timeout_s: float) -> int:

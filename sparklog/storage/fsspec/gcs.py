@@ -73,7 +73,7 @@ class Gcs:
             raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the generation of what was written")
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The write id in an object's metadata, or None if there is none."""
+        """The write id in an object's metadata, or None if the metadata has no write id."""
         write_id = self._object(name, timeout_s).get("metadata", {}).get(_WRITE_ID)
         return None if write_id is None else str(write_id)
 

@@ -239,7 +239,7 @@ class FsspecStore:
     ) -> Result:
         """Send a request that is safe to repeat until it succeeds, and return its answer. Raises the store's errors.
 
-        One exception: if the key is absent, or the object ends before the requested bytes, raises CloudRequestFailed.
+        But if the key is absent, or the object ends before the requested bytes, raises CloudRequestFailed.
         `wanted`: the request in words, for errors. `more_ms`: extra time to move the bytes.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)

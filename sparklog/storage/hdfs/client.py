@@ -2,8 +2,9 @@
 
 hdfs-native may wait forever, for example for a name node that accepts the connection and then hangs. So each call runs
 in its own thread, and at the deadline the caller continues without it. The abandoned thread ends when the name node
-answers or hdfs-native gives up. Until then its call may still take effect; `upload.py` fences the one call where that
-matters. Later calls use a new client with new connections.
+answers or hdfs-native gives up. Until then its call may still take effect. That matters only for the rename that ends
+an upload: `upload.py` makes sure that it does not take effect later. The next calls use a new client with new
+connections.
 
 There is one client per process and address, because a client owns threads, and threads do not survive a fork. A forked
 process makes its own client and never drops its parent's: dropping it would wait for threads that don't exist here. A

@@ -7,7 +7,7 @@ put-if-absent: create a temporary file with a unique name -> write -> close -> r
 The name node alone decides: it refuses the rename if the name is taken. A writer that dies leaves a temporary file,
 open or closed, which blocks no other writer. Whenever it dies, the key is absent or its object is whole.
 
-An object that was put is durable: it survives the loss of power (F-01). This means:
+An object that was put is durable: it survives the loss of power. This means:
 
 - every data node of the file's pipeline has synced its blocks to disk (hdfs-native asks for that with the last packet
   of each block);

@@ -278,7 +278,10 @@ class HdfsUpload:
 
 
 def _may_repeat(failed: CallFailed, number: int) -> bool:
-    """True if a call that is safe to repeat should be tried again: only if the connection broke, and `number` < 3."""
+    """True if a call that is safe to repeat should be tried again after its attempt `number` (from 1).
+
+    It is repeated only if the connection broke, and attempted at most three times.
+    """
     return failed.kind is HdfsFailure.BROKEN and number < _HARMLESS_TRIES
 
 

@@ -83,8 +83,8 @@ class Calls:
         """Send a request, and return the answer whatever its status (see `body_of`).
 
         `read_s`: the longest wait for the answer, in seconds. `fields`: the parameters of the query. Raises
-        NoCoordinatorAnswers or TlsFailed, whose `landed` says whether the request may have been carried out. Raises
-        InvalidOption for an unusable token or file of certificates.
+        NoCoordinatorAnswers or TlsFailed if no answer came; the error's `landed` says whether the request may have been
+        carried out. Raises InvalidOption for an unusable token or file of certificates.
         """
         import urllib3
 
@@ -172,7 +172,7 @@ def _authorization(token: str | None, address: str) -> dict[str, str]:
 
 
 def _trusting(ca: str | None) -> ssl.SSLContext:
-    """A TLS context that trusts the certificates in `ca`, or the system's. Raises InvalidOption."""
+    """A TLS context that trusts the certificates in the file `ca`; None: the system's. Raises InvalidOption."""
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # no file, or no certificates in it

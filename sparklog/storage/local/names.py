@@ -18,9 +18,9 @@ class DurableNames:
     """The temporary files of a store, and the durable names of its objects, below the directory `root`.
 
     `landmark` is a directory that is known to exist, or None. If it is missing, the disk was unmounted, and `root` is
-    now an empty mount point. `newest` returns the path of the newest object known to exist. If `root` lacks this
-    object, as an older copy of the store does, it accepts no objects. Both paths are relative to `root`; all others are
-    absolute.
+    now an empty mount point. `newest` returns the path of the newest object known to exist. If this object is not
+    below `root`, `root` may be an older copy of the store, so nothing is put there. These two paths are relative to
+    `root`; all others are absolute.
     """
 
     def __init__(self, root: str) -> None:
@@ -64,7 +64,7 @@ class DurableNames:
     def open_temporary(self) -> tuple[int, str]:
         """Create a file to write to; return its descriptor and path.
 
-        Raises OSError; StoreUnavailable if the disk is not mounted.
+        Raises OSError, and StoreUnavailable if the disk is not mounted.
         """
         path = os.path.join(self._temporaries(), new_id())
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

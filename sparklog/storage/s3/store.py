@@ -54,8 +54,8 @@ class S3Store:
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        KeyExists means that the object is another writer's. One exception: if an answer was lost, and then the object's
-        write id could not be read, the object may come from this call.
+        KeyExists means that the object is another writer's. But if an answer was lost, and then the object's write id
+        could not be read, the object may come from this call.
         """
         if memoryview(body).nbytes > PART_BYTES:
             with self.upload(key) as upload:

@@ -28,7 +28,7 @@ _MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
     """Send a conditional PUT, repeated with the same bytes until its outcome is known.
 
-    `sole_writer`: see `Bucket.write_if_absent`. Raises the errors of `ObjectStore.put_if_absent`.
+    `sole_writer`: no other writer uses this key. Raises the errors of `ObjectStore.put_if_absent`.
     """
     write_id = new_id()
     bucket.write_if_absent(
