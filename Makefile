@@ -64,7 +64,7 @@ campaign: setup ## the long tests: hundreds of races on every store, each reques
 		tests/log/write/test_object_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
 		tests/spark/test_bench.py tests/spark/maintain/test_key_shuffle.py tests/spark/test_memory.py tests/examples tests/coordinator/test_fuzz.py \
 		tests/cli/test_secrets.py tests/docs/test_readme.py tests/bench/test_replicas.py tests/client tests/core/producing tests/core/reading \
-		tests/restores tests/spark/stream tests/conf tests/terraform/rights tests/jvm
+		tests/restores tests/spark/stream tests/conf tests/terraform/rights tests/jvm tests/spark/columns
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)

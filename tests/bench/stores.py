@@ -9,7 +9,7 @@ import itertools
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -23,9 +23,9 @@ from sparklog.client.cluster import Cluster
 from sparklog.log.read.read_ahead import bodies
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
-from tests.bench import s3a
 from tests.bench.paired import Comparison, compare
 from tests.bench.spark_bulk import rows
+from tests.servers import s3a
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.run_with import server
 
@@ -48,7 +48,10 @@ def stores(kind: str, session: Callable[[dict[str, str]], SparkSession]) -> Iter
         yield from _transfers(kind, root)
         if kind == "s3":
             yield from _late(root)
-        spark = session(s3a.settings() if kind == "s3" else {})
+        if kind == "s3":
+            yield from _through_s3a(session, root)
+            return
+        spark = session({})
         yield from _through_spark(kind, spark, root)
         spark.stop()  # while the server runs
 
@@ -176,9 +179,14 @@ def _plain_client(kind: str, root: str) -> _Plain | _PlainHdfs | _PlainFsspec:
         return _PlainHdfs(root)
     if kind in EMULATED:
         return _PlainFsspec(kind, root)
-    endpoint = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
-    files = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", region="us-east-1")
-    return _Plain(files, f"{root.removeprefix('s3://')}/plain")
+    return _Plain(_s3(os.environ["AWS_ENDPOINT_URL"]), f"{root.removeprefix('s3://')}/plain")
+
+
+def _s3(endpoint: str, *, allow_bucket_creation: bool = False) -> fs.FileSystem:
+    address = endpoint.removeprefix("http://")
+    return fs.S3FileSystem(
+        endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=allow_bucket_creation
+    )
 
 
 # ---- late answers -----------------------------------------------------------------------------------
@@ -227,9 +235,24 @@ def _drain(log: Cluster) -> None:
 # ---- Spark --------------------------------------------------------------------------------------------
 
 
-def _through_spark(kind: str, spark: SparkSession, root: str) -> Iterator[Comparison]:
+def _through_s3a(session: Callable[[dict[str, str]], SparkSession], root: str) -> Iterator[Comparison]:
+    """At the server, and then in another bucket that S3A and sparklog reach through a proxy that answers late."""
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    bucket = f"far-{uuid.uuid4().hex}"
+    _s3(endpoint, allow_bucket_creation=True).create_dir(bucket)
+    with FaultProxy(endpoint, LATE_MS) as far:
+        spark = session(s3a.settings(endpoint) | {f"spark.hadoop.fs.s3a.bucket.{bucket}.endpoint": far.url})
+        yield from _through_spark("s3", spark, root)
+        yield from _through_spark("s3", spark, f"s3://{bucket}", far.url)
+        spark.stop()
+
+
+def _through_spark(kind: str, spark: SparkSession, root: str, far: str | None = None) -> Iterator[Comparison]:
+    """`far`: the endpoint of a proxy that waits before each request."""
     cluster_url = f"{root}/bench"
-    init_cluster(cluster_url)
+    storage = {} if far is None else {"metadata.endpoint_url": far}
+    late = "" if far is None else f", {LATE_MS} ms per request"
+    init_cluster(cluster_url, storage=storage)
     number = itertools.count()
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as folder:
         # Spark has no file system for the emulators.
@@ -237,20 +260,29 @@ def _through_spark(kind: str, spark: SparkSession, root: str) -> Iterator[Compar
         peer = {"s3": "parquet by S3A", "hdfs": "parquet on the same HDFS"}.get(kind, "parquet on a disk")
         for value_bytes, records in RECORDS.items():
             frame = rows(spark, value_bytes, records // (SHARE_ON_EMULATORS if kind in EMULATED else 1))
-            yield from _beside_parquet(frame, f"{value_bytes} B", cluster_url, parquet_root, peer, number)
+            yield from _beside_parquet(
+                frame, f"{value_bytes} B{late}", cluster_url, storage, parquet_root, peer, number
+            )
             frame.unpersist()
 
 
 def _beside_parquet(
-    frame: DataFrame, label: str, cluster_url: str, parquet_root: str, peer: str, number: Iterator[int]
+    frame: DataFrame,
+    label: str,
+    cluster_url: str,
+    storage: Mapping[str, str],
+    parquet_root: str,
+    peer: str,
+    number: Iterator[int],
 ) -> Iterator[Comparison]:
     spark = frame.sparkSession
+    options = {"cluster": cluster_url, **{f"storage.{name}": value for name, value in storage.items()}}
 
     def write() -> str:
         topic = f"t-{next(number)}"
-        with sparklog.connect(cluster_url) as cluster:
+        with sparklog.connect(cluster_url, storage=storage) as cluster:
             cluster.create_topic(topic, partitions=1, config={"retention.ms": -1})
-        frame.write.format("sparklog").option("cluster", cluster_url).option("topic", topic).mode("append").save()
+        frame.write.format("sparklog").options(**options, topic=topic).mode("append").save()
         return topic
 
     def write_parquet() -> str:
@@ -259,7 +291,7 @@ def _beside_parquet(
         return path
 
     yield compare(f"Spark write {label}", peer, "", write, write_parquet, rounds=3)
-    read = spark.read.format("sparklog").option("cluster", cluster_url).option("subscribe", write())
+    read = spark.read.format("sparklog").options(**options, subscribe=write())
     path = write_parquet()
     yield compare(
         f"Spark read {label}",

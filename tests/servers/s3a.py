@@ -1,9 +1,8 @@
-"""Spark's own S3 client, S3A, at the server that the AWS variables name. Parquet is written and read through it."""
+"""Spark's own S3 client, S3A, for Parquet, and for the records that sparklog's JAR reads from `s3://`."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from pathlib import Path
 
@@ -14,14 +13,15 @@ _SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client")
 _WITHOUT = ("software.amazon.awssdk:bundle", "org.slf4j:slf4j-api")  # 600 MB for all services; Spark has its own slf4j
 
 
-def settings() -> dict[str, str]:
-    """Settings of a Spark session. Raises CannotFetch."""
+def settings(endpoint: str, region: str = "us-east-1") -> dict[str, str]:
+    """Settings of a Spark session for the server at `endpoint`. Raises CannotFetch."""
     coordinates = [f"org.apache.hadoop:hadoop-aws:{_hadoop_version()}"]
     coordinates += [f"software.amazon.awssdk:{part}:{_SDK}" for part in _SDK_PARTS]
     return {
         "spark.jars": ",".join(map(str, fetch_jars("s3a", coordinates, without=_WITHOUT))),
-        "spark.hadoop.fs.s3a.endpoint": os.environ["AWS_ENDPOINT_URL"],
-        "spark.hadoop.fs.s3a.endpoint.region": os.environ["AWS_REGION"],
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": region,
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         "spark.hadoop.fs.s3a.aws.credentials.provider": (
