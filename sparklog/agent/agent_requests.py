@@ -28,7 +28,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadIncarnation:
-    """Read the INCARNATION of the agent's store. Reply: an Incarnation, or None if there is none."""
+    """Read the INCARNATION of the agent's store. Reply: an Incarnation, or None if the store has no such file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

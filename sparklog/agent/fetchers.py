@@ -188,7 +188,10 @@ class Fetchers:
         return self._failed(self._partitions, key, error, now_ms)
 
     def _failed(self, backoffs: dict[K, Backoff], key: K, error: str, now_ms: int) -> list[Note]:
-        """Start the back-off of a source or partition. Only the first failure in a row returns a note."""
+        """Start the back-off of a source or partition.
+
+        Returns a note only for the first of several failures without a success in between.
+        """
         backoff = backoffs.setdefault(key, Backoff())
         first = not backoff.failures
         if not backoff.waits(now_ms):
@@ -197,7 +200,10 @@ class Fetchers:
         return [Note("error", error)] if first else []
 
     def _own_failed(self, error: str, now_ms: int) -> list[Note]:
-        """Begin no copies for a while after an error of the store itself. Only the first in a row returns a note."""
+        """Begin no copies for a while after an error of the store itself.
+
+        Returns a note only for the first of several such errors without a success in between.
+        """
         first = not self._own.failures
         if not self._own.waits(now_ms):
             self._own.failed(now_ms, self._config, self._dice)

@@ -34,7 +34,7 @@ class Heartbeats:
 
     @property
     def wake_ms(self) -> int | None:
-        """Return the time of the next heartbeat; None if there is none to send, or if the last one has no reply yet."""
+        """Return the time of the next heartbeat; None if none is to be sent, or if the last one has no reply yet."""
         return None if self._registration is None or self._under_way else self._next_ms
 
     def due(self, now_ms: int) -> list[SendHeartbeat]:

@@ -38,7 +38,7 @@ class News:
             self._wanted = AwaitNews(EntryNumber(state.n), min(LONGEST_MS, lag_ms // 2))
 
     def due(self, now_ms: int) -> list[AwaitNews]:
-        """Return the request to send now; [] if there is none."""
+        """Return the request to send now; [] if no request is to be sent now."""
         if self._wanted is None:
             return []
         wanted, self._wanted = self._wanted, None

@@ -24,9 +24,10 @@ def frame(kind: str, payload: bytes) -> bytes:
 
 
 def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
-    """Return the payload of `body`, which was read from `key`.
+    """Return the payload of `body`, which was read from `key` and must be of this `kind` (such as "entry").
 
-    Raises ChainDamaged (with the wanted and the actual value), UnsupportedVersion.
+    Raises ChainDamaged if the body is not whole or of another kind, and UnsupportedVersion if it is whole, but of
+    another format.
     """
     whole = bytes(body)
     head, newline, payload = whole.partition(b"\n")

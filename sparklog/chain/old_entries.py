@@ -90,7 +90,10 @@ def decide_blocks(found: Found) -> OldBlocks:
 
 
 def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
-    """Yield the blocks before `end` that still have entries, oldest first. Raises ChainDamaged, StoreUnavailable."""
+    """Yield the blocks with a number below `end` that still have entries, oldest first.
+
+    Raises ChainDamaged, StoreUnavailable.
+    """
     after: str | None = LOG
     while after is not None:
         first = store.first_key_after(LOG, after)

@@ -83,7 +83,7 @@ class Settings:
         return url
 
     def cluster_if_named(self) -> str | None:
-        """Return the cluster's address as `cluster` does, but None if there is none.
+        """Return the cluster's address as `cluster` does, but None if no address is given.
 
         Raises InvalidInput for a memory:// address: such a cluster would end with this process.
         """

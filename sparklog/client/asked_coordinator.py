@@ -38,7 +38,7 @@ class AskedCoordinator:
     def wait(self, stop: Callable[[], bool]) -> bool:
         """Return True once the reply has come, or False once `stop()` is true.
 
-        `stop` is called at the start, and again whenever the bell is rung before the reply has come.
+        `stop` is called at the start, and again whenever the `bell` of this object is rung before the reply has come.
         """
         while not self._asked.done():
             if stop():
@@ -47,8 +47,9 @@ class AskedCoordinator:
         return True
 
     def reply(self) -> WaitReply | None:
-        """Wait for the reply and return it; None if no coordinator could be asked, or if the request failed.
+        """Wait until `ask` has ended, and return its reply.
 
-        Raises the errors of `ask`.
+        The reply is None if no coordinator could be asked, or if the request failed with a SparklogError. Any other
+        error of `ask` is raised.
         """
         return self._asked.result()

@@ -417,7 +417,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         return AsyncConsumer(partial(self.consumer, *topics, **options))
 
     def delete_group(self, group: str) -> None:
-        """Delete a group and its committed offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
+        """Delete a group and its committed offsets.
+
+        Raises GroupIdNotFound if there is no such group, and NonEmptyGroup if it has members.
+        """
         self.submit(DeleteGroups((group,)))
 
     # ---- inside ---------------------------------------------------------------------------------

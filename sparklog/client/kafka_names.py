@@ -161,7 +161,7 @@ for _name, _answer in METHOD_ANSWERS.items():
 
 
 def answer_to(name: str) -> str | None:
-    """The advice for an option of Kafka's clients that sparklog lacks; None if there is none for this name."""
+    """The advice for `name`, an option of Kafka's clients that sparklog lacks; None if there is no advice for it."""
     spelled = name.replace(".", "_")
     known = ANSWERS.get(spelled)
     if known is not None:

@@ -126,7 +126,7 @@ class Watch:
         """Return True once `wanted` has happened, or can no longer happen; False after `longest_ms`.
 
         Also returns False once `stop()` is true. `stop` is called between reads of the chain, between requests to a
-        coordinator, and whenever the bell rings. Raises the errors of `Waiting.catch_up`.
+        coordinator, and whenever the `bell` of this object rings. Raises the errors of `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms

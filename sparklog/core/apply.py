@@ -98,9 +98,9 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """Apply the records of one command of entry `at` to `state`, and remember the command's id with the number of the
     entry.
 
-    The ids of three kinds of commands are not remembered, because their repeats are recognized in another way: an
-    append of an idempotent producer by its sequence numbers, a commit of a group member without an append by its commit
-    number, and a claim because its repeats change nothing.
+    The ids of three kinds of commands are not remembered. A repeated append of an idempotent producer is recognized by
+    its sequence numbers. A repeated commit of a group member (without an append) is recognized by its commit number. A
+    repeated CLAIM changes nothing.
     """
     for record in command.records:
         apply(state, record, at)

@@ -150,7 +150,7 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 
 
 def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
-    """Return the newest slice of the producer's present epoch in the log, as a batch; () if there is none.
+    """Return the newest slice of the producer's present epoch in the log, as a batch; () if the log has no such slice.
 
     It takes the place of the remembered batches, if all of them were forgotten in this partition.
     """

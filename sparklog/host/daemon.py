@@ -1,4 +1,7 @@
-"""Runs work that may never end in a daemon thread. Neither its caller nor the end of the process waits for it."""
+"""Runs work in a daemon thread, because the work may never end.
+
+Neither its caller nor the end of the process waits for it.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def left_out_warning(names: Sequence[str]) -> str | None:
-    """Return a line that names the columns which a write leaves out, or None if there are none.
+    """Return a line that names the columns which a write leaves out, or None if it leaves out no column.
 
     Raises what `columns_left_out` raises.
     """

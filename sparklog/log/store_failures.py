@@ -1,7 +1,7 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
-Such a store is asked last for FAILED_FOR_MS. A store on a server (S3, gs, abfs, HDFS) that hangs fails after its
-`timeout_ms`, so only the first read waits for it.
+Readers try such a store last during the next FAILED_FOR_MS. A store on a server (S3, gs, abfs, HDFS) that hangs fails
+after its `timeout_ms`, so only the first read waits for it.
 """
 
 from __future__ import annotations

@@ -187,12 +187,12 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """Return an entry: each member whose last renewal is before it is silent.
+        """Return the number of an entry. A member is silent if its last renewal is before that entry.
 
         It is the newest entry older than `floor.delay.ms`; if no member is silent, it may be another one, such as 0.
-        `floor` itself can't serve: it counts ages from `now_ms`, and if that is ahead, active members may have renewed
-        only before `floor`. So here an entry's age is measured by this machine's clock, or by the time of a recent
-        entry if that is earlier.
+        `floor` can't be used for this: it depends on `now_ms`, which a user may set ahead, and then the last renewal of
+        an active member may be before `floor`. So here an entry's age is measured by this machine's clock, or by the
+        time of a recent entry if that is earlier.
         """
         state = self.connection.follower.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]

@@ -76,7 +76,9 @@ sql: Any = functions  # mypy's stubs know only some of them
 
 
 def delta_package(spark: str = pyspark.__version__) -> str:
-    """The Maven coordinate of Delta Lake for Spark version `spark`. Raises InvalidInput if there is none yet."""
+    """The Maven coordinate of Delta Lake for Spark version `spark`. Raises InvalidInput if Delta Lake has no package
+    for this version.
+    """
     version = ".".join(spark.split(".")[:2])
     if version not in _SPARKS_OF_DELTA:
         raise InvalidInput(f"wanted Spark {', '.join(_SPARKS_OF_DELTA)} for Delta Lake {_DELTA}, found Spark {spark}")

@@ -133,7 +133,10 @@ def _check_unaltered(schema: StructType) -> None:
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:
-    """Return the table's options that `schema` carries; None if it has none, or other columns than the table."""
+    """Return the options of a catalog table that `schema` carries.
+
+    None if it carries none, or if its columns are not those with which the table was created.
+    """
     text = schema.fields[-1].metadata.get(_METADATA_KEY) if schema.fields else None
     if text is None:
         return None

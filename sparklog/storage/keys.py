@@ -237,7 +237,8 @@ def original_key(chain_id: str, key: str) -> str:
 def checkpoints_prefix(chain_id: str) -> str:
     """Return the prefix of the keys of a chain's checkpoints on a store.
 
-    It differs from the prefix of every mirror, because no chain has the id `checkpoints`.
+    It begins with `copies/checkpoints/`, and the keys of a mirror with `copies/<chain id>/`. No chain has the id
+    `checkpoints`, so no checkpoint has the key of a mirrored object.
     """
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")

@@ -79,10 +79,7 @@ class MemoryStore:
         return memoryview(self._body(key))
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, without a check of `others`: nothing is mounted over a store in memory.
-
-        See ObjectStore.
-        """
+        """As `get`. Does not look for `others`: no disk can be mounted over a store in memory. See ObjectStore."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

@@ -128,7 +128,7 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 
 
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
-    """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if there is none.
+    """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if no round is faulty.
 
     A round is faulty unless exactly one writer wins and the stored body is the winner's. After `races.fewest`
     rounds, none begins later than `until`.

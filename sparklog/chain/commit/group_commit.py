@@ -18,8 +18,8 @@ put on mirrors. Entry n+1 is mirrored and acknowledged after entry n.
 The machine draws no id, reads no clock, holds no lock and does no I/O: `submit`, `reply` and `recover` get the time as
 an argument, `requests` has the requests to perform, and `ended` has the tickets with a result or an error.
 
-Few large entries are faster and cheaper than many small ones. So slot n+1 is claimed early only for more commands than
-entry n holds. After a slow entry, the next one waits a moment for callers to submit again (`gathering.py`).
+Few large entries are faster and cheaper than many small ones. So slot n+1 is claimed early only if more commands wait
+for it than entry n holds. After a slow entry, the next one waits a moment for callers to submit again (`gathering.py`).
 """
 
 from __future__ import annotations

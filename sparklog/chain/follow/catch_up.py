@@ -87,7 +87,8 @@ def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
 
 
 def _applied(head: Head, bodies: Sequence[bytes], url: str) -> ChainMachine[Head | ChainDamaged]:
-    """Return the head after these entries. If a newer snapshot is needed, return the error to raise if there is none.
+    """Return the head after these entries. If a block of them is being deleted, return an error instead: the caller
+    then loads a newer snapshot, and raises this error if there is no newer snapshot.
 
     Looks for the void mark of every block that was read, including the block of the first empty slot. A void mark is
     put before the entries of its block are deleted, so if it is absent now, no entry had been deleted during the reads.

@@ -94,7 +94,7 @@ class SmallState(msgspec.Struct, frozen=True):
 class StoredGroups(msgspec.Struct, frozen=True):
     """The consumer groups, and the metadata texts that were committed with their offsets.
 
-    An element of `metadata` is a group's number, a partition key and a text.
+    An element of `metadata` is a group's number, a partition (see `slice_table.partition_key`) and a text.
     """
 
     groups: tuple[ConsumerGroup, ...] = ()

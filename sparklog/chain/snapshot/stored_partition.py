@@ -81,7 +81,10 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Inverse of `stored`: `stores` has the store of each number. Raises IndexError for an unknown number."""
+    """Return the partition from which `stored` made this form. The store with number n is `stores[n]`.
+
+    Raises IndexError for a number that is not in `stores`.
+    """
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
         return tuple(stores[number] for number in bits)

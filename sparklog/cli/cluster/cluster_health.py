@@ -28,10 +28,11 @@ def health() -> None:
     last run of each job.
 
     On each store, health reads the file INCARNATION, and writes, reads and removes a small object. This object is under
-    append/ on a disk where logs have been written, otherwise under probe/. Health samples at most a hundred objects,
-    the newest and oldest of each topic first: it compares their sizes and reads their last bytes. On a disk it also
-    checks directory permissions. A store that does not answer is reported after 20 seconds. "not checked" lists the
-    checks that were left out, such as the bytes of records, which segment dump compares.
+    append/ on a disk where logs have been written, otherwise under probe/. Health samples at most a hundred objects of
+    the cluster, beginning with the newest and oldest of each topic: it compares their sizes and reads their last bytes.
+    On a disk it also checks directory permissions. A store that does not answer is reported after 20 seconds. "not
+    checked" lists the checks that were left out. For example, health does not compare the bytes of records, but
+    `sparklog segment dump` does.
 
     Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
     does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
@@ -40,7 +41,7 @@ def health() -> None:
 
     These are only remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all
     problems of a fenced store; a newest entry whose time is 10 s or more ahead of this machine's clock; a lost index,
-    which readers rebuild from its object; reserved space that was freed.
+    which readers rebuild from its object; freed space that `sparklog store reserve` had kept for commits.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout

@@ -52,7 +52,7 @@ class Wanted:
 
 
 class Reader(Protocol):
-    """A source of records for `tables`. The caller closes `consumer`."""
+    """A source of records for the function `tables`. The caller closes `consumer`."""
 
     consumer: Consumer
 

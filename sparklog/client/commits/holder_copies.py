@@ -92,9 +92,10 @@ class HolderCopies:
         self._names = names
 
     def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
-        """Copy the objects in `wanted` (indexes by store, from `lacking`). Returns the command with the new holders.
+        """Copy objects of the command to stores. Returns the command with these stores as holders.
 
-        Waits at most `timeout_ms`; a store that lacks copies after that does not become a holder.
+        `wanted`: for each store, the objects that it lacks, as indexes in `command.objects` (see the function
+        `lacking`). Waits at most `timeout_ms`; a store that lacks copies after that does not become a holder.
         """
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)

@@ -55,7 +55,7 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def command(self, positions: ConsumerPositions) -> CommitOffsets | None:
-        """The command that commits all positions not committed yet, for `Append.consumed`; None if there are none."""
+        """The command that commits all uncommitted positions, for `Append.consumed`; None if all are committed."""
         rows = positions.to_commit()
         return self._shares.command(rows, positions.share, positions.generation) if rows else None
 

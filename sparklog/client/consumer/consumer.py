@@ -302,7 +302,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
 
     def committed(self, place: Place) -> int | None:
-        """The group's committed offset in a partition; None if there is none. Raises InvalidGroupId without a group."""
+        """The group's committed offset in a partition; None if the group has committed none there.
+
+        Raises InvalidGroupId if the consumer has no group.
+        """
         with self._alone():
             group = self._group_to_commit_to()
             state = self._connection.follower.newest_state()

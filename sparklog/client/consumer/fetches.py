@@ -126,9 +126,9 @@ class Fetches:
             self.drop(key)
 
     def _continued(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _OpenRead | None:
-        """The open read whose next offset is the first of `unread`, with the same columns; None if there is none.
+        """Return the open read of this partition that continues with the first offset of `unread` and the same columns.
 
-        Also None if the partition has had an election since the read began.
+        None if there is no such read, or if the partition has had an election since the read began.
         """
         fetch = self._open.get(unread.key)
         if (

@@ -325,7 +325,8 @@ class ConsumerReading:
     def settle_first(self, settle: Callable[[], None]) -> None:
         """Remember a function `settle` that learns the outcome of a transaction.
 
-        The next call of the method `settle` calls it, then rewinds the consumer to its last commit or seek.
+        The next call of the method `settle` calls it. Once the outcome is known, whatever it is, each partition is
+        rewound to its last commit or seek.
         """
         self._settle, self.must_read = settle, True
         self.moves += 1

@@ -101,7 +101,10 @@ def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str 
 
 
 def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
-    """Make an assignment of these partitions. Raises InvalidInput if `places` is empty, UnknownTopicOrPartition."""
+    """Make an assignment of these partitions.
+
+    Raises InvalidInput if `places` is empty, and UnknownTopicOrPartition if one of the partitions does not exist.
+    """
     chosen = {}
     for name, index in map(checked_place, places):
         topic = topic_of(state, name)

@@ -102,7 +102,8 @@ def advance_group(connection: Connection, group: str, positions: Iterable[Positi
     """Commit a stream's positions to a group without members, except where the group's offset is higher already.
 
     Many partitions take several commits. If one fails, those before it remain, and the next call commits what is
-    missing. Raises UnknownMemberId if the group has members, InvalidGroupId, and the errors of `commit_offsets`.
+    missing. Raises UnknownMemberId if the group has members, InvalidGroupId if its name is not legal, and the other
+    errors of `commit_offsets`.
     """
     command = commit_of_stream(connection.follower.state, group, positions)
     if command is None:

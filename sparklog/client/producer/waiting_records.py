@@ -99,10 +99,10 @@ def as_headers(given: object) -> tuple[list[Header], int]:
 
 
 def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedRecords:
-    """Convert the records of a topic to Arrow columns, and find the partition of each in the state `state`.
+    """Convert the records of a topic to Arrow columns, and find the partition of each in `state`.
 
-    All records without a partition and a key go to one partition: of the n partitions that have a leader, the one at
-    index `sticky` modulo n. Raises UnknownTopicOrPartition if the topic was deleted.
+    Records with neither a partition nor a key all go to one partition: of the n partitions that have a leader, the one
+    at index `sticky` modulo n. Raises UnknownTopicOrPartition if the topic was deleted.
     """
     name = waiting.sent.topic
     topic = state.topic_named(name)

@@ -19,7 +19,9 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Raise Conflict if an earlier restore began the newest chain, and that chain can still be read at its place."""
+    """Raise Conflict if an earlier restore began the newest chain, and the chain can still be read at that restore's
+    address.
+    """
     marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
     for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
         try:

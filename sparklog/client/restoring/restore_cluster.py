@@ -177,7 +177,7 @@ class _Restore:
     def _begun(self) -> tuple[Beginning, Entry] | None:
         """The new chain's beginning and first entry, if an earlier run has put them at this place; else None.
 
-        Raises ClusterAlreadyExists if the place has other metadata, ChainDamaged.
+        Raises ClusterAlreadyExists if the place has other metadata, and ChainDamaged if the metadata there is damaged.
         """
         stores = self._stores
         here = [(number, owner) for number, owner in pending(stores) if is_same_place(owner.cluster, self._url)]
@@ -391,5 +391,7 @@ def _records_of(entry: Entry) -> list[Record]:
 
 
 def _restored_by(entry: Entry) -> ClusterRestored | None:
-    """The record ClusterRestored in this entry; None if there is none. The first entry of a restored chain has one."""
+    """The record ClusterRestored in this entry; None if the entry has no such record. The first entry of a restored
+    chain has one.
+    """
     return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

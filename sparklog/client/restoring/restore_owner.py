@@ -60,7 +60,7 @@ def number_of(stores: FoundStores, owner: Owner) -> int:
 def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
     """Make sure that the restore `number`, with the mark `other`, never begins: put `owner` under its `restore_key`.
 
-    Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
+    Raises Conflict if that restore has begun, and StoreUnavailable if its address, `other.cluster`, can't be reached.
     """
     try:
         existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))

@@ -127,8 +127,8 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     """Announce a new store to all other stores, and the other stores to the new one, at `target`.
 
     Returns the registrations of the other stores that may have a mirror of the metadata, and the registration that the
-    new store will get. Raises NotEnoughReplicas if a store that may have a mirror can't be reached,
-    InconsistentClusterId.
+    new store will get. Raises NotEnoughReplicas if a store that may have a mirror can't be reached, and
+    InconsistentClusterId if the chain of a restored cluster owns one of the stores by now.
     """
     state = connection.follower.newest_state()
     stores, ancestors = connection.stores(state), len(state.ancestors)

@@ -92,11 +92,11 @@ class ConnectionTable(Generic[C]):
             del self._since[state][connection]
 
     def victim(self, now_s: float) -> C | None:
-        """The connection to drop so that a new one can be admitted; None if there is none to drop.
+        """The connection to drop so that a new one can be admitted; None if no connection may be dropped now.
 
-        It is the connection that has been SILENT longest, or if there is none, the one that has been IDLE longest. If
-        there is neither, it is the one that has been RECEIVING longest. Until it has been so for
-        `evict_receiving_s`, there is none to drop.
+        It is the connection that has been SILENT longest. If none is SILENT, it is the one that has been IDLE longest.
+        If none is IDLE either, it is the one that has been RECEIVING longest, once that is at least
+        `evict_receiving_s`.
         """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:

@@ -129,7 +129,8 @@ async def decoded(request: Request, decoders: Decoders[T]) -> T:
 async def body_of(request: Request) -> bytes:
     """The bytes of the body. Raises InvalidInput if the body is too large.
 
-    Raises TryAgain if the bodies of all requests together are too large now, ClientDisconnect if the client has left.
+    Raises TryAgain if the bodies of all requests together are too large now, and ClientDisconnect if the client has
+    left.
     """
     length, _, _ = _headers(request.scope)
     return await _body(length, request.receive)

@@ -164,7 +164,7 @@ def _page_of(request: Request) -> tuple[str, str, int]:
 def _range(wanted: str, key: str, size_bytes: int) -> tuple[int, int]:
     """The first and the last byte that the header Range (`wanted`) asks for, of the object `key`.
 
-    Raises InvalidInput if the header is malformed, OffsetOutOfRange if the object lacks one of these bytes.
+    Raises InvalidInput if the header is malformed, and OffsetOutOfRange if the object lacks one of these bytes.
     """
     match = _RANGE.fullmatch(wanted)
     if match is None:

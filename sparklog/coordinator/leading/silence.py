@@ -58,9 +58,10 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """The time for which this process was paused since the last `observe`; 0 before the first.
+        """The time in ms for which this process was paused since the last `observe`; 0 before the first `observe`.
 
-        Only the part beyond a third of a session counts: without a pause, `observe` is usually called that often.
+        A process that is not paused usually calls `observe` every third of a session, so only the time beyond that
+        counts.
         """
         if self._observed_ms is None:
             return 0

@@ -199,7 +199,8 @@ def stores(seen: Observation) -> dict[str, Any]:
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
     """The content of the page of the chain: the newest entries.
 
-    Quiet entries in a row, which only show that processes are alive, become one row (`folded`) unless `every` is true.
+    Consecutive quiet entries, which only show that processes are alive, become one row (`folded`) unless `every` is
+    true.
     """
     return {"tail": tail, "charts": charts(seen), "every": every}
 

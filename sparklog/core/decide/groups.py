@@ -221,7 +221,7 @@ def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple
 
 
 def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
-    """Return the offsets and groups to forget after `offsets.retention.minutes`; None if there are none (KIP-211).
+    """Return the offsets and groups to forget after `offsets.retention.minutes`; None if nothing has expired (KIP-211).
 
     The retention time counts from the commit or from the time the last member left, whichever is later. Offsets in
     topics that members of the group read do not expire. A group without members is forgotten together with its last

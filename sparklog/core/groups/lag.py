@@ -140,7 +140,8 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """Return when the record at each offset was appended, in milliseconds. `keys` has the partition key of each offset.
+    """Return when the record at each offset was appended, in milliseconds. `keys`: the partition of each offset, as an
+    integer (see `slice_table.partition_key`).
 
     If there is no record at an offset, the time of the next record counts; `NEVER` if no record follows.
 
@@ -176,7 +177,7 @@ def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
 
 
 def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
-    """Return the log start of each partition key, and the high watermark of each."""
+    """Return the log start and the high watermark of each partition in `keys` (see `slice_table.partition_key`)."""
     named, which = np.unique(keys, return_inverse=True)
     partitions = state.partitions.get_all(map(topic_partition_of, named.tolist()))
     values = [partition.replication for partition in partitions]

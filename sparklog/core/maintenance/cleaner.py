@@ -62,7 +62,7 @@ def moved(
     """Return the cleaner after a run that cleaned everything below `to`.
 
     The run dropped all tombstones below `dropped_below` (None: it dropped none). If it may have kept tombstones at or
-    above the old position, `passed_at_ms` is the time of the entry, from which their delay counts; else None.
+    above the old position, `passed_at_ms` is the time at which the delay of these tombstones begins; else it is None.
     `keeps_superseded`: the run kept a record although a later record has its key.
     """
     passes = () if before is None else before.passes

@@ -86,8 +86,8 @@ def plan_compaction(
 
     A compaction is due if more than `min.cleanable.dirty.ratio` of the part's stored bytes lie above the cleaner's
     position, if the earliest of these records is older than `max.compaction.lag.ms`, if tombstones have waited for
-    `delete.retention.ms`, or with `everything`. `now_ms` is for the ages of records, `clock_ms`, this computer's clock,
-    for the delay of tombstones.
+    `delete.retention.ms`, or with `everything`. `now_ms`: the time at which the ages of records are measured.
+    `clock_ms`: the time by this computer's clock, at which the delay of tombstones is measured.
     """
     config = state.topic_config(topic)
     if not config.compact:

@@ -49,9 +49,10 @@ class ObjectsWanted(msgspec.Struct, frozen=True):
 
 
 class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
-    """An object, its slices by partition and offset, and the wanted stores that should have it.
+    """An object to verify, and its slices by partition and offset. `all_stores`: every store that should have the
+    object.
 
-    `all_stores`: all stores that should have it, wanted or not.
+    `stores`: those of `all_stores` on which to verify it, by `ObjectsWanted.stores`.
     """
 
     named: NamedObject
@@ -62,7 +63,10 @@ class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
 
 
 def objects_to_verify(state: ClusterState, wanted: ObjectsWanted) -> Iterator[ObjectToVerify]:
-    """Yield the wanted objects that a wanted store should have, each once, by number. Retired objects are left out."""
+    """Yield the objects that `wanted` describes, each once, by number, if a store of `wanted` should have them.
+
+    Retired objects are left out.
+    """
     blocks = state.slices.in_blocks().blocks
     holdings = _Holdings(state)
     low, width = 0, WINDOW_OBJECTS
@@ -126,7 +130,7 @@ def sums_to_verify(
 def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: ObjectsWanted) -> tuple[Column, int]:
     """The numbers of the objects that the store's replica of the partition holds, and the number of their records.
 
-    Empty and 0 if the partition isn't wanted, or has no replica on the store.
+    Empty and 0 if `wanted` leaves the partition out, or if it has no replica on the store.
     """
     if store not in partition.replication.replicas or (
         wanted.partitions and partition.partition not in wanted.partitions
@@ -159,7 +163,7 @@ def _is_named(state: ClusterState, slice_: Slice) -> bool:
 
 
 def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
-    """The rows of a block that are not removed, are wanted, and have object numbers in [low, high)."""
+    """The rows of a block that are not removed, match `wanted`, and have object numbers in [low, high)."""
     number, key = block.columns["object_number"], block.columns["partition_key"]
     inside = (number >= low) & (number < high)
     if block.dead is not None:

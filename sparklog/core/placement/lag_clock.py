@@ -1,9 +1,9 @@
 """Followers that lag: they have been behind the leader for one period, `replica.lag.time.max.ms` (rule I2).
 
-While writers continue, a follower may always be a little behind. So it lags only if it lacks something that the leader
-already had one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader
-serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so this clock remembers the leader's LEOs
-of the last period.
+While writers continue, a follower may always be a little behind. So a follower lags only if it has been in the ISR for
+the last period, and still lacks something that the leader already had when that period began. Kafka computes the same
+from the fetches that its leader serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so this
+clock remembers the leader's LEOs of the last period.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans fetches for the replicas on a store: what they lack, its sources, and the reports to make (N-07).
+"""Plans fetches for the replicas on a store: the missing objects, the stores to copy them from, and the LEOs to report.
 
 A replica is filled from its log end on, in the order of offsets. A plan is limited in objects and bytes per source, and
 looks up slices one window at a time. So it costs the same however much is missing.

@@ -65,7 +65,7 @@ def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partit
 
 
 def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves that cancel the moves under way. Raises NoReassignmentInProgress if there is none."""
+    """The moves that cancel the moves under way. Raises NoReassignmentInProgress if no move is under way."""
     moving = [partition for partition in partitions if partition.replication.adding or partition.replication.removing]
     if not moving:
         raise NoReassignmentInProgress("wanted to cancel moves of replicas, found none under way there")

@@ -145,7 +145,7 @@ class Flushes:
                 self._set_aside(piece)
 
     def next(self, now_ms: int) -> Work | None:
-        """The next work for a sender thread; None if there is none now."""
+        """The next work for a sender thread; None if there is no work now."""
         if self.fatal is not None:
             return None
         if self._may_renew(now_ms):

@@ -144,7 +144,8 @@ def _with_move_ended(
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """Return a reachable replica at HW or above: the first in the ISR, else in the ELR, else of all; or None.
+    """Of the reachable replicas whose LEO is at HW or above, return the first that is in the ISR; without one, the
+    first in the ELR; without that, the first of all. None if there is no such replica.
 
     A replica at HW or above lacks no acknowledged record, however long it was away, and the chain knows every LEO.
     Kafka's controller knows only which replicas were in sync, so it stops at the ELR (KIP-966).

@@ -22,7 +22,10 @@ def listed(lost: Sequence[LostRecords]) -> str:
 
 
 def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
-    """Return the record that replaces an application's next write to notify it of a loss; None without a loss."""
+    """Return the record that takes the place of an application's next write, to notify the application of a loss.
+
+    None if there is no application, or if it has been notified of every loss.
+    """
     known = None if application is None else state.applications.get(application.app_id)
     if application is None or known is None or known.lost is None:
         return None
@@ -30,7 +33,7 @@ def unheard_loss(state: ClusterState, application: Application | None) -> LossRe
 
 
 def version_lost(application: Application, lost: LostVersion) -> WriteLost:
-    """Return the error that replaces an application's write to notify it that it has lost records."""
+    """Return the error that an application gets instead of its write, to notify it that it has lost records."""
     left = "write it again" if lost.is_whole else "its other records are left, and it counts as written"
     return WriteLost(
         f"version {lost.version} of {application.app_id} was lost in an unclean election: {listed(lost.records)}; "

@@ -40,7 +40,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     arrived: tuple[tuple[StoreId, Offset], ...] = ()
 
     def log_end(self, store: StoreId) -> Offset:
-        """The LEO of the replica on this store. Raises NotLeaderOrFollower if there is none."""
+        """The LEO of the replica on this store. Raises NotLeaderOrFollower if the store has no replica."""
         if store not in self.replicas:
             raise NotLeaderOrFollower(
                 f"store {store} has no replica of the partition, its replicas are on {list(self.replicas)}"

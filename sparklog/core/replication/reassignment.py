@@ -93,7 +93,7 @@ def with_move_completed(
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:
-    """Return the first of `_successors`. Raises PreferredLeaderNotAvailable if there is none."""
+    """Return the first of `_successors`. Raises PreferredLeaderNotAvailable if there is no successor."""
     for store in _successors(value, among, silent):
         return store
     raise PreferredLeaderNotAvailable(

@@ -94,8 +94,8 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
     """Return the replicas after an operator gave up the `lost` records, which no store has.
 
-    Reading these records raises DataLoss. `first`: the lost part at the start of a rewrite, maybe empty. A LEO inside
-    `first` rises to the end of `first`, because no store has the records in between.
+    Reading these records raises DataLoss. `first`: the offsets of a swap before its first new slice, maybe none; all
+    their records are lost. A LEO inside `first` rises to its end, because no store has the records in between.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):

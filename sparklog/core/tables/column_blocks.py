@@ -34,7 +34,7 @@ class ChunkName:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns of equal length, sorted by the table's order. `dead` marks the removed rows; None if there are none."""
+    """Columns of equal length, sorted by the table's order. `dead` marks removed rows; None if no row was removed."""
 
     columns: Mapping[str, Column]
     rows: int

@@ -156,7 +156,9 @@ class OffsetTable(BlockTable):
         self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
     def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
-        """Mark rows of the blocks as dead. `replaced`: the partition keys of these rows, by group number."""
+        """Mark rows of the blocks as dead. `replaced`: the partitions of these rows (see `slice_table.partition_key`),
+        by group number.
+        """
         if replaced:
             self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 

@@ -15,9 +15,10 @@ FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timest
 
 
 def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
-    """Find for each partition key and offset the slice that covers the offset, or else the first slice after it.
+    """Find for each offset the slice that covers it, or else the first slice after it in the same partition.
 
-    Returns the columns `FOUND` of these slices, in the order of `keys`. Where there is no slice, `start` is `NO_SLICE`.
+    `keys`: the partition of each offset, as an integer (see `slice_table.partition_key`). Returns the columns `FOUND`
+    of these slices, in the order of `keys`. Where there is no slice, `start` is `NO_SLICE`.
     """
     best = {name: np.zeros(len(keys), dtype=DTYPES[name]) for name in FOUND}
     best["start"][:] = NO_SLICE

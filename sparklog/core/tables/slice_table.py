@@ -169,7 +169,7 @@ class SliceTable(BlockTable):
         self._tail_rows = 0
 
     def tail_in(self, keys: Iterable[int]) -> tuple[Block, ...]:
-        """The slices of these partitions in the tail, as a tuple of one block; () if there are none."""
+        """The slices of these partitions in the tail, as a tuple of one block; () if the tail has no such slice."""
         runs = [run for key in keys if (run := self._tail.get(key)) is not None]
         slices = [*chain.from_iterable(map(_slices, runs))]
         return (make_block(slice_columns(slices), self.ORDER),) if slices else ()

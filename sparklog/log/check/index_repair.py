@@ -21,10 +21,10 @@ from sparklog.storage.object_store import Bytes, ObjectStore
 
 
 def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
-    """Rebuild the index from the whole object, and return its bytes. None if the chain names other bytes: then another
-    version of Arrow wrote the index.
+    """Rebuild the index from the whole object, and return its bytes.
 
-    Raises KeyNotFound if the object is missing, and Damaged if it is not the object that the chain names.
+    None if they are not the bytes that the chain names, because another version of Arrow wrote the index. Raises
+    KeyNotFound if the object is missing, and Damaged if it is not the object that the chain names.
     """
     body = encode_index(rebuild_index(key, store.get(key), named))
     return body if _is_named(body, named) else None

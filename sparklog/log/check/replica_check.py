@@ -60,9 +60,11 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
 
 
 def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: ReplicaCheck) -> bool | None:
-    """True if the damage in `of` can be repaired: the object from another store, or an index from its object.
+    """True if the damage that the check `of` found can be repaired.
 
-    None if that is unknown, because another store did not answer or was not asked. False if `of` has no check.
+    An object is repaired from another store, an index from its object. None if that is unknown, because another store
+    did not answer or was not asked. False if the object was written with the damage, or if it could not be checked on
+    that store (`of.check` is None).
     """
     if of.check is None or any(finding.problem in _WRITTEN_SO for finding in of.check.findings):
         return False

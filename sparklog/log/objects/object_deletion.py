@@ -33,7 +33,10 @@ class DeletionFailed(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """The numbers of the objects that are gone from every store, with their indexes, and the failed deletions."""
+    """The outcome of `delete_objects`. `failed`: the failed deletions.
+
+    `numbers`: the numbers of the objects that no store has any more, neither the object nor its index.
+    """
 
     numbers: tuple[ObjectNumber, ...]
     failed: tuple[DeletionFailed, ...]

@@ -2,9 +2,9 @@
 
     rows -> pending per partition -> encoded batches, held per partition -> object closed -> uploaded
 
-Encoded batches are held until their object is closed, because an object has all batches of a partition in a row, so
-that one ranged read gets them. An uploaded object is not part of the log until a commit names it. An object that no
-commit names is an orphan, which vacuum removes.
+Encoded batches are held until their object is closed, because in an object the batches of a partition must follow each
+other, so that one ranged read gets them. An uploaded object is not part of the log until a commit names it. An object
+that no commit names is an orphan, which vacuum removes.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class ObjectWriter:
     def stream(self) -> None:
         """Write the held batches to the current object if they are large enough and the object goes to a single store.
 
-        Call this only for a topic with one partition: with several, batches of another partition might have to come
-        first. The memory of the batches is reused at once.
+        Call this only for a topic with one partition: with several, batches of another partition might have to precede
+        these in the object. The memory of the batches is reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return

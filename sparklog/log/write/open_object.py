@@ -32,10 +32,11 @@ from sparklog.storage.keys import data_key
 class OpenObject:
     """Writes one data object. Call `append` any number of times, then `close` and `published`; or `abort` at any time.
 
-    Append all batches of a partition in a row, with the columns of `schema`. `named` gives the object's name and its
-    intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the batches, without the file's
-    header and footer: `segment.bytes` limits it. With `here`, only for a single store, the calling thread does all
-    work. Otherwise `append` waits while a store still has to take more than `backlog_bytes`; with None it never waits.
+    Append all batches of one partition before those of the next, with the columns of `schema`. `named` gives the
+    object's name and its intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the
+    batches, without the file's header and footer: `segment.bytes` limits it. With `here`, only for a single store, the
+    calling thread does all work. Otherwise `append` waits while a store still has to take more than `backlog_bytes`;
+    with None it never waits.
     """
 
     def __init__(

@@ -24,9 +24,11 @@ class WriterLimits:
     Bytes are raw (before encoding), except `streamed_from_bytes`, which is of encoded batches, and `object_bytes` and
     `live_bytes`, which are of raw rows and encoded batches together.
 
-    Gathering: rows are collected up to `gather_rows`, enough for vector operations to pay, and few enough to fit the
-    processor's caches. With many partitions, the limit is `gather_rows_per_partition` for each, because a slice costs
-    as much as some tens of rows. It never exceeds `most_gathered_rows` or `gather_bytes`.
+    Gathering: the rows of all partitions of a topic are collected together up to a limit, and then split by partition.
+    The limit is `gather_rows` in total: enough for vector operations to pay, and few enough to fit the processor's
+    caches. With many partitions, it is their number times `gather_rows_per_partition` if that is more, because
+    splitting off a partition's rows costs as much as some tens of rows. The limit is at most `most_gathered_rows`. The
+    rows are also split once they reach `gather_bytes` in total.
 
     Encoding: a partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
     `object_bytes`, but at least `smallest_full_batch_bytes`. A batch is at most a third larger than `full_batch_bytes`,
@@ -36,9 +38,9 @@ class WriterLimits:
     smaller. With one partition on one store, encoded batches are written to the store each time they reach
     `streamed_from_bytes`.
 
-    Memory: pending rows may be slices of larger batches, and keep these in memory. If the batches exceed the pending
-    rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory stays
-    under `live_bytes`.
+    Memory: pending rows may be Arrow slices of larger batches, and keep these in memory. If the batches exceed the
+    pending rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory
+    stays under `live_bytes`.
     """
 
     gather_rows: int = 8_192

@@ -49,7 +49,10 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Drop the spare records of a run (`StretchOutcome.is_spare`). If it has only spare ones, keep the last of them."""
+    """Drop the spare records (`StretchOutcome.is_spare`) of a run of `between_gaps`.
+
+    If the run keeps only spare records, keep the last of them.
+    """
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None
@@ -70,7 +73,8 @@ def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
-    """Return the indexes of stretches of a run that must be rewritten although they are unchanged or empty.
+    """Return the indexes of those `stretches` (a run of `between_gaps`) that must be rewritten although they are
+    unchanged or empty.
 
     An unchanged one is chosen if it must cover an empty neighbour's offsets. If the whole run is empty, the last
     stretch is chosen, to keep its last record.
@@ -87,7 +91,9 @@ def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """Return one swap for each rewritten stretch of a run. The swap also covers neighbouring empty stretches."""
+    """Return one swap for each rewritten stretch of a run of `between_gaps`. The swap also covers neighbouring empty
+    stretches.
+    """
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []
     for stretch in stretches:

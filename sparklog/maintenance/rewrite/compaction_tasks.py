@@ -81,11 +81,13 @@ class LeftRecords(msgspec.Struct, frozen=True):
 
 
 class StretchOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one stretch: `error`, an upload (`rewritten`), all records left (`unchanged`), or no record left.
+    """The outcome of one stretch: it failed (`error`), its kept records were uploaded (`rewritten`), it stays as it is
+    (`unchanged`), or it keeps no record (none of these fields is set).
 
-    `is_spare`: the upload has a single record, which could be dropped. It is needed if no other stretch of the run
-    keeps a record, because a slice has at least one. `passes_tombstones`: some of the kept tombstones are at or after
-    the cleaner's position, so this is the first compaction that reached and kept them.
+    `is_spare`: the upload has a single record, which could be dropped. The upload is used only if no other stretch
+    between the same two gaps of the partition keeps a record, because a slice needs at least one. `passes_tombstones`:
+    some of the kept tombstones are at or after the cleaner's position, so this is the first compaction that reached and
+    kept them.
     """
 
     rewritten: Rewritten | None = None

@@ -38,9 +38,10 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
-    """Return the metadata to delete: for each place, a row for old snapshots and one for old entries, if there are any.
+    """Return the old metadata to delete: that of the cluster itself, and that in the copies on each store.
 
-    A place that can't be read is a failed row.
+    Each of these places has one row for old snapshots and one for old entries, if there are any. A place that can't be
+    read has a failed row.
     """
     rows = []
     for place in _places(frame):
@@ -56,9 +57,9 @@ def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
 
 
 def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> list[PartitionResult]:
-    """Decide again what is old, and delete it. Returns the rows with the work done.
+    """Decide again which metadata is old, and delete it. Returns rows like those in `planned`, with the work done.
 
-    Since the plan was made, a new snapshot may name objects that were old.
+    The plan alone does not suffice: a snapshot written since then may name objects that were old before.
     """
     rows = []
     plans = {row.place: row for row in planned}

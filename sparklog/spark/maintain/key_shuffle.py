@@ -96,9 +96,10 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
 def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
     """Yield each stretch with its LeftRecords, from rows (stretch, mark, keyless) sorted by stretch and mark.
 
-    A row is of one of three kinds. For a key, it has the key's last mark, and `keyless` is 0. For all records of the
-    stretch without a key, it has the last of their marks, and `keyless` is their number. Each stretch also has a row
-    with mark -1, so that it appears even if no records are left.
+    The mark of a record is 2 * its offset, plus 1 for a tombstone. A row is of one of three kinds. For a key, it has
+    the mark of the key's last record, and `keyless` is 0. For all records of the stretch without a key, it has the mark
+    of the last of them, and `keyless` is their number. Each stretch also has a row with mark -1, so that it appears
+    even if no records are left.
     """
     current: int | None = None
     parts: list[pa.RecordBatch] = []

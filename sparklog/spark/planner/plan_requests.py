@@ -91,9 +91,10 @@ class _Plan(msgspec.Struct):
 
 
 def _columns(payload: bytes) -> bytes:
-    """Return the columns of a read with these options; null if the Python data source must answer.
+    """Return the columns of the read that the options in `payload` describe, as JSON.
 
-    That is so for a metadata table, for a new table of the catalog, and for wrong options.
+    Returns null if Spark must use the Python data source instead: for a metadata table, for a new table of the catalog,
+    and for wrong options.
     """
     given = msgspec.json.decode(payload, type=_Request).options
     if all(name in given for name in _PROPERTIES):

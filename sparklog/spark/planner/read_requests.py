@@ -1,4 +1,7 @@
-"""Continues reads of tasks where Java cannot: from any store, and with a new plan if an object was replaced."""
+"""Continues reads of tasks where Java can't.
+
+Python can read from every kind of store, and makes a new plan if an object was replaced since the plan was made.
+"""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class WrittenTopics:
     def check(self) -> bool:
         """Check both topics, and return True if the topic for good rows exists.
 
-        Raises UnknownTopicOrPartition if a topic is missing and `create` is None, Conflict or InvalidPartitions if one
-        differs from what is wanted, and every error that creating a missing one would raise.
+        Raises UnknownTopicOrPartition if a topic is missing and `create` is None. Raises Conflict or InvalidPartitions
+        if the topic for good rows differs from `create`, and every error that creating a missing one would raise.
         """
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
@@ -127,8 +127,9 @@ class WrittenTopics:
 def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> Topic | None:
     """The topic `name`, or None if it does not exist but can be created as `wanted`.
 
-    Raises UnknownTopicOrPartition if the topic does not exist and `wanted` is None, Conflict or InvalidPartitions if it
-    differs from `wanted`, and every error that creating it would raise.
+    Raises UnknownTopicOrPartition if the topic does not exist and `wanted` is None. Raises Conflict or
+    InvalidPartitions if an existing topic differs from `wanted`, and every error that creating a missing one would
+    raise.
     """
     if wanted is None:
         return topic_of(state, name, advice="; add --create to create it")

@@ -84,7 +84,8 @@ def digest_of(logged: bytes) -> str:
 def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions]:
     """Return the end of a micro-batch in each of its sources that is a stream of cluster `chain_id`.
 
-    Raises InvalidInput if there is no such source, and UnsupportedVersion or InvalidInput if the file can't be read.
+    `logged`: the micro-batch's file in the offset log. Raises InvalidInput if there is no such source, and
+    UnsupportedVersion or InvalidInput if `logged` has an unknown form.
     """
     ends = [positions for positions in positions_in(logged.decode(errors="replace")) if positions.chain_id == chain_id]
     if not ends:
@@ -112,7 +113,7 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
 
 
 def _query_in(metadata: str) -> object:
-    """The id of the query of a checkpoint; None if the file does not have it."""
+    """Return the query's id from `metadata`, the text of a checkpoint's file of that name; None if it has no id."""
     with suppress(ValueError):
         stored = json.loads(metadata)
         return stored.get("id") if isinstance(stored, dict) else None

@@ -119,7 +119,7 @@ class StreamWriter(StreamArrowWriter):
         """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is already written.
 
         Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
-        set back, WriteLost if an election gave up the micro-batch, another error of the command, or OutcomeUnknown.
+        set back, WriteLost if an election gave up the micro-batch, OutcomeUnknown, and the other errors of the command.
         With a group, also raises InvalidInput, UnsupportedVersion or a store's error if the checkpoint can't be used.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]

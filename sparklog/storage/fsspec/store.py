@@ -130,10 +130,7 @@ class FsspecStore:
         return read_whole(partial(self._read, key), f"{self.url}/{key}")
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, without a check of `others`: a bucket's name always leads to the same bucket.
-
-        See ObjectStore.
-        """
+        """As `get`. Does not look for `others`: the address always leads to the same bucket. See ObjectStore."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

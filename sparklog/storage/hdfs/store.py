@@ -97,10 +97,7 @@ class HdfsStore:
         return self._read(key, reader, [(0, len(reader))])[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, without a check of `others`. See ObjectStore.
-
-        Nothing can be mounted over a path of HDFS, and all its name nodes serve one tree of files.
-        """
+        """As `get`. Does not look for `others`: no disk can be mounted over a path of HDFS. See ObjectStore."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

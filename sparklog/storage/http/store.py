@@ -37,10 +37,7 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, without a check of `others`: this process never writes to this store.
-
-        See ObjectStore.
-        """
+        """As `get`. Does not look for `others`: this process never writes to this store. See ObjectStore."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

@@ -66,8 +66,8 @@ def region_of(settings: S3Settings) -> dict[str, str]:
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
     """Return botocore's addressing style, as a setting for it; {} if botocore shall choose.
 
-    The settings come first, then the profile. Without either, endpoints other than AWS's get path style, because their
-    buckets seldom have host names.
+    `settings` takes precedence over the profile. If neither sets the style, endpoints other than AWS's get path style,
+    because their buckets seldom have host names.
     """
     chosen = settings.path_style
     if chosen is None:

@@ -94,10 +94,7 @@ class S3Store:
         return read_whole(self._bucket, self._full(key), key)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, without a check of `others`: a bucket's name always leads to the same bucket.
-
-        See ObjectStore.
-        """
+        """As `get`. Does not look for `others`: the address always leads to the same bucket. See ObjectStore."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

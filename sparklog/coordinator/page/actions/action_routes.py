@@ -221,7 +221,7 @@ async def _committed(request: Request, service: Service, made: SealedPlan) -> li
 
 
 def _sealed_in(body: bytes) -> str:
-    """The sealed plan in the body of a form; "" if there is none."""
+    """The sealed plan in the body of a form; "" if the body has no plan."""
     try:
         return parse_qs(body.decode(), max_num_fields=10).get("sealed", [""])[0]
     except ValueError:

@@ -46,7 +46,7 @@ def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.
 
 
 def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
-    """Sort the records for the page: by offset if they are of one partition, else by time. None if there are none."""
+    """Sort the records for the page: by offset if they are of one partition, else by time. None without records."""
     if not records:
         return None
     joined = pa.concat_tables(records)

@@ -87,7 +87,8 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
 
 
 def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """Return the lines of text files as bytes, split only at \\n, each with its file, part and folders.
+    """Return the lines of text files, split only at \\n. A row has the file, the byte at which this part of the file
+    begins, the line as bytes, and the values of the folders named NAME=VALUE.
 
     Raises InvalidInput for a compressed file that Spark can't read safely (.zst, .lz4, .snappy), and for a reserved
     column name.
