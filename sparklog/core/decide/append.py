@@ -54,10 +54,11 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
-    """Return the result of an earlier write of this application version or these producer batches, or None.
+    """Return the result of an earlier write of this application version or a higher one, or of these producer batches.
 
-    Raises the errors of `repeated_batch`, for example if a batch neither repeats an earlier one nor continues the last
-    one; WriteLost if an election left only a part of the batch; and with acks=all the errors of `_check_committed`.
+    None if there is none. Raises the errors of `repeated_batch`, for example if a batch neither repeats an earlier one
+    nor continues the last one; WriteLost if an election left only a part of the batch; and with acks=all the errors of
+    `_check_committed`.
     """
     application = command.application
     if application is not None:
