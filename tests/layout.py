@@ -1,4 +1,5 @@
-"""The layout of sparklog/: a test file for each module, names that say which file is meant, rows short enough to read.
+"""The layout of sparklog/: a test file for each module, names that say which file is meant, rows short enough to read,
+and in each package the name of the file to read first.
 
     python -m tests.layout
 
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -20,6 +22,7 @@ COVERED_BY: Final = Path(__file__).with_name("covered_by.toml")
 MOST_FILES: Final = 15  # in one folder, without __init__.py
 ANYWHERE: Final = frozenset(("__init__.py", "__main__.py", "run.py"))
 PORT: Final = "sparklog/storage/"  # its adapters have files of the same names
+READ_FIRST: Final = re.compile(r"\b(?:Read|Begin with)\s+`?(\w+(?:\.py|/))")
 
 
 def mirrored(module: str) -> str:
@@ -35,6 +38,7 @@ def complaints() -> Iterator[str]:
     yield from _files_of_one_name(modules)
     yield from _classes_of_one_name(modules)
     yield from _long_rows(modules)
+    yield from _without_a_first_file(modules)
 
 
 def _without_tests(modules: list[str]) -> Iterator[str]:
@@ -77,6 +81,13 @@ def _long_rows(modules: list[str]) -> Iterator[str]:
     for folder, files in by_folder.items():
         if len(files) > MOST_FILES:
             yield f"{folder}: {len(files)} files in one row, wanted {MOST_FILES} at most"
+
+
+def _without_a_first_file(modules: list[str]) -> Iterator[str]:
+    for package in (ROOT / module for module in modules if module.endswith("/__init__.py") and module.count("/") > 1):
+        named = READ_FIRST.search(ast.get_docstring(ast.parse(package.read_text())) or "")
+        if named is None or not package.with_name(named[1].removesuffix("/")).exists():
+            yield f"{package.relative_to(ROOT)}: wanted 'Read NAME.py first' (or NAME/) with a name of this package"
 
 
 if __name__ == "__main__":

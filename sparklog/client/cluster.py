@@ -139,6 +139,8 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
+        Without rows, `application` and `consumed`, nothing is committed, and the result has no offsets either: its `n`
+        is the newest entry that was read.
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
         With acks=1, acks=0 or "pull", a call writes to one partition only, without `application` and `consumed`.
 

@@ -1,4 +1,4 @@
-"""A machine: a generator that yields requests, receives the reply to each, and in the end returns or raises.
+"""The usual machine: a generator that yields requests, receives the reply to each, and in the end returns or raises.
 
     reply = yield Get(key)
 

@@ -1,7 +1,8 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
 Readers try such a store last during the next FAILED_FOR_MS. A store on a server (S3, gs, abfs, HDFS) that hangs fails
-after its `timeout_ms`, so only the first read waits for it.
+after its `timeout_ms`, so only the first read waits for it. Writes use the same class for stores that are only catching
+up: one that was too slow is left out of the next writes (`client/plans/write_rows.py`, SLOW_HERE).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ FAILED_FOR_MS: Final = 30_000
 
 
 class StoreFailures:
-    """The time of each store's last failure, by its address. It decides only the order of asking. Thread-safe."""
+    """The time of each store's last failure, by its address. Thread-safe."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._monotonic_ms = monotonic_ms

@@ -1,4 +1,7 @@
-"""sparklog as a Spark data source: `format("sparklog")`. Only this package and `jobs/` import pyspark."""
+"""sparklog as a Spark data source: `format("sparklog")`. Only this package and `jobs/` import pyspark.
+
+Read source.py first: it is what Spark calls.
+"""
 
 from __future__ import annotations
 

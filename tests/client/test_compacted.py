@@ -78,7 +78,7 @@ def test_retention_counts_the_records_that_go() -> None:
         topic = state.topics[TopicId(1)]
         cut = plan_retention(state, topic, state.partitions_of(topic)[0], 0)
         assert cut is not None
-        assert (cut.to, cut.segments, cut.records) == (50, 3, 18)
+        assert (cut.to, cut.slices, cut.records) == (50, 3, 18)
 
 
 def test_what_was_compacted_is_compacted_again() -> None:

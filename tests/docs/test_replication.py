@@ -13,9 +13,11 @@ from tests.cli.conftest import Cli
 from tests.docs.clean_shell import in_clean_shell
 from tests.docs.test_maintenance import performed
 
-PAGE = Path(__file__).parents[2] / "docs" / "replication.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "replication.md"
 SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 LOST = [text for text in SNIPPETS if "metadata.copies" in text or "cluster restore" in text]
+CITED = re.compile(r"(?:\brules?\s|\()\s*((?:[CEFHIS]\d\b(?:,\s+|\s+and\s+|\s+to\s+|(?=\W)))+)")
 NO_AGENT_IS_LEFT = "trap 'kill -9 $(jobs -p) 2>/dev/null || true; wait' EXIT"
 
 
@@ -55,3 +57,16 @@ def test_the_steps_for_lost_metadata_run_as_written_from_each_store(
     assert "1 paid" in printed.rpartition("restored cluster")[2]
     assert "exit code 0" in printed
     assert not re.search(r"exit code [1-9]", printed), printed
+
+
+def test_every_rule_that_code_or_tests_cite_is_in_the_table() -> None:
+    listed = set(re.findall(r"^\| ([A-Z]\d) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    files = [path for folder in ("sparklog", "tests") for path in (ROOT / folder).rglob("*.py")]
+    cited = {
+        (rule, str(path.relative_to(ROOT)))
+        for path in files
+        for text in CITED.findall(path.read_text(encoding="utf-8"))
+        for rule in re.findall(r"[A-Z]\d", text)
+    }
+    assert {rule for rule, _ in cited} >= {"E1", "H1"}
+    assert [(rule, path) for rule, path in sorted(cited) if rule not in listed] == []

@@ -1,5 +1,7 @@
 """Follow the metadata chain: open it, catch up, and hold the newest head that this process knows.
 
+`Follower.perform` performs the requests of all machines of the chain on its store, those of a commit included.
+
 Opening reads the newest snapshot and the entries after it. Catching up costs one request for the next entry and one for
 its block's void mark. A head is an immutable value: a reader can use it for as long as it likes and never waits.
 """
@@ -50,7 +52,10 @@ ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 
 
 class Follower:
-    """The newest head of one chain in this process. Thread-safe. Create a new one after a fork."""
+    """The newest head of one chain in this process. `perform` performs requests of the chain's machines on its store.
+
+    Thread-safe. Create a new one after a fork.
+    """
 
     def __init__(self, store: ObjectStore, clock: Clock | None = None, mirrors: Mirrors | None = None) -> None:
         self.store = store

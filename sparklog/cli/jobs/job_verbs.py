@@ -77,7 +77,7 @@ def retention(
 ) -> None:
     """Drop old segments from the log, and delete retired objects.
 
-    Whole segments are dropped, as retention.ms and retention.bytes demand. Objects that this or another job has retired
+    Whole slices are dropped, as retention.ms and retention.bytes demand. Objects that this or another job has retired
     are deleted once their delay (file.delete.delay.ms) has passed.
     """
     from sparklog.maintenance.space.retention_job import run_retention

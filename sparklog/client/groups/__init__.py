@@ -1,4 +1,5 @@
 """Consumer groups in a client: committed offsets (offsets.py), a member (member.py), a reset of offsets (resets.py).
 
-core/groups and core/decide/groups.py define a group, and divide the partitions among its members.
+Read offsets.py first. core/groups and core/decide/groups.py define a group, and divide the partitions among its
+members.
 """

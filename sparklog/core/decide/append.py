@@ -56,10 +56,10 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """Return the result of the earlier write that the command repeats; None if it repeats none.
 
-    A write is a repeat if its application has written this version, or its producer these batches. Raises the errors of
-    `check_run` and `repeated_batch`, for example if a batch neither repeats an earlier one nor continues the last one;
-    WriteLost if an election left only a part of the batch; and for a write with acks=all and without `pull` the errors
-    of `_check_committed`.
+    A write is a repeat if its application has written this version or a higher one, or its producer these batches.
+    Raises the errors of `check_run` and `repeated_batch`, for example if a batch neither repeats an earlier one nor
+    continues the last one; WriteLost if an election left only a part of the batch; and for a write with acks=all and
+    without `pull` the errors of `_check_committed`.
     """
     application = command.application
     if application is not None:

@@ -1,4 +1,7 @@
-"""Plans retention: whole segments to drop, and the time to delete their bytes (R-01 to R-04). Time is an argument."""
+"""Plans retention: whole slices to drop, and the time to delete their bytes (R-01 to R-04). Time is an argument.
+
+No slice stays because it is the newest: unlike Kafka's log, this one has no active segment.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 class RetentionCut(msgspec.Struct, frozen=True):
-    """The slices that retention drops in one partition: from the log start up to `to`. `segments` is their number."""
+    """The slices that retention drops in one partition: from the log start up to `to`. `slices` is their number."""
 
     topic: str
     partition: Partition
     to: Offset
-    segments: int
+    slices: int
     records: int
     size_bytes: int
     reason: str

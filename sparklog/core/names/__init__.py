@@ -1,1 +1,1 @@
-"""Rules for the names of topics, stores and writes."""
+"""Rules for the names of topics, stores and writes. Read topic_names.py first."""

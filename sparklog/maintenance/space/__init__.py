@@ -1,1 +1,1 @@
-"""Jobs that free space: retention and vacuum."""
+"""Jobs that free space: retention and vacuum. Read retention_job.py first."""

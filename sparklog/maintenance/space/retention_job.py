@@ -1,4 +1,4 @@
-"""The retention job: drops old segments from the log; after the delay their objects are deleted."""
+"""The retention job: drops old slices from the log; after the delay their objects are deleted."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class RetentionJob:
     """Plans and does the work of `run_retention`, as a `job_frame.Job`."""
 
     name = "retention"
-    unit = "segments"
+    unit = "slices"
     notes = ()
 
     def __init__(self) -> None:
         self._due: list[tuple[PartitionResult, RetentionCut]] = []
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """Return a row for each partition with segments to drop."""
+        """Return a row for each partition with slices to drop."""
         state = frame.connection.follower.newest_state()
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
                 index = partition.partition
                 cut = plan_retention(state, topic, partition, frame.now_ms)
                 if cut is not None:
-                    planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
+                    planned = Work(cut.slices, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
                     reason = f"{cut.reason}: log start {partition.log_start} -> {cut.to}"
                     row = PartitionResult(f"{topic.name}-{index}", topic.name, index, reason, planned)
                     self._due.append((row, cut))

@@ -1,9 +1,10 @@
 """A batch read: the driver plans it once, at one chain position, and tasks read directly from the stores.
 
-    BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
+    BatchReader.partitions (planning) -> one InputPartition per task -> BatchReader.read (each task)
 
-A DataFrame keeps its plan forever, so a plan may be older than any delete delay. A task that cannot find an object
-reads the chain again (`read_tasks`). Tasks read the chain but never write it.
+Spark plans the read in a Python process of its own beside the driver. A DataFrame keeps its plan forever, so a plan may
+be older than any delete delay. A task that cannot find an object reads the chain again (`_replan` in task_to_read.py).
+Tasks read the chain but never write it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """A batch write: the driver plans it, tasks upload it, and one command in the driver makes it visible.
 
-    begin_write (planner) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver, winners' messages)
+    begin_write (planning) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver, winners' messages)
 
-The writer is pickled between processes. The command id is drawn once, in `begin_write`, so a second call of `commit`
+The writer is pickled between processes. The command id is drawn once, in `planned_write`, so a second call of `commit`
 after a lost reply submits the same command. Failed, repeated and speculative attempts upload too; objects that no
 commit names are orphans, which vacuum removes.
 
-Planner, tasks and commit are separate processes. So modules that only some of them need are imported where they are
-used.
+Spark plans the write in a Python process of its own beside the driver; tasks and commit are other processes. So
+modules that only some of them need are imported where they are used. Where Java writes, `sparklog.spark.planner`
+plans and commits instead.
 """
 
 from __future__ import annotations

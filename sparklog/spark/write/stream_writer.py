@@ -1,12 +1,12 @@
 """A stream write: each micro-batch is a batch write whose application is the query, and whose version is its number.
 
-    begin_stream_write (planner) -> StreamWriter.write (each task attempt) -> StreamWriter.commit (driver)
+    begin_stream_write (planning) -> StreamWriter.write (each task attempt) -> StreamWriter.commit (driver)
 
-Spark makes a new writer for every micro-batch, in the planner, and another one to commit it. Only tasks can learn
-their query, run and micro-batch, so their messages carry these, and the first message carries the plan. A micro-batch
-that is already written uploads nothing and commits nothing, however old it is: versions never expire. The checkpoint
-holds the input of a micro-batch, and the commit takes a digest of it: a micro-batch with an old number but another
-input is not taken for a repeat.
+For every micro-batch, Spark makes a new writer in its planning process, a Python process beside the driver, and another
+one to commit it. Only tasks can learn their query, run and micro-batch, so their messages carry these, and the first
+message carries the plan. A micro-batch that is already written uploads nothing and commits nothing, however old it is:
+versions never expire. The checkpoint holds the input of a micro-batch, and the commit takes a digest of it: a
+micro-batch with an old number but another input is not taken for a repeat.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class SmallRequests:
         self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
     ) -> dict[str, Any]:
         """Send one conditional PUT and return the answer. Raises S3RequestFailed, at the latest at the deadline."""
+        # mode="create": s3fs sends `If-None-Match: *` with the request.
         return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
 
     def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:

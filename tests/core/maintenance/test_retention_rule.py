@@ -24,7 +24,7 @@ def test_segments_whose_largest_timestamp_is_older_than_retention_ms_go() -> Non
         log.append_slice(10, 100, timestamp_ms=at_ms)
     cut = planned(log)
     assert cut is not None
-    assert (cut.to, cut.segments, cut.records, cut.size_bytes) == (20, 2, 20, 200), "a younger one keeps those behind"
+    assert (cut.to, cut.slices, cut.records, cut.size_bytes) == (20, 2, 20, 200), "a younger one keeps those behind"
 
 
 def test_it_is_the_time_of_records_that_counts_not_that_of_the_append() -> None:  # M: R-01

@@ -1,0 +1,10 @@
+"""Reads and writes in Java (jvm/), and the planner beside them (sparklog/spark/planner/).
+
+    test_columns.py          reads: SparklogSource, LogScan, the readers of a task, streams
+    test_column_writes.py    writes: LogWrite, the writers of a task
+    test_catalog.py          LogCatalog and TopicTable
+    tests/jvm/test_fuzz.py   damaged objects and indexes: SliceReader, ObjectIndex, Decoder
+
+After a change: make test TESTS='tests/spark/columns tests/jvm', make test-columns (the other tests of Spark, by Java),
+and make guards ARGS='--only jvm/' (or one of them, such as --only java-crc).
+"""
