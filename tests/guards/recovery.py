@@ -86,8 +86,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-existing-bytes",
         "An object that is there already counts only with the bytes that the chain names.",
         "sparklog/log/objects/object_copy.py",
-        "        _check_bytes(target, key, named)\n",
-        "        pass\n",
+        " and _is_whole(target, key, named)",
+        "",
         (f"{_JOB}test_an_agent_does_not_take_damaged_bytes_for_its_copy",),
     ),
     Guard(

@@ -143,7 +143,7 @@ def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, st
         batch: Any = pa.ipc.open_file(body).get_batch(0)
         # A view, like that of `to_numpy`, which would import pandas.
         columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
-    except (pa.ArrowException, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError) as error:  # OSError: Arrow finds no whole file in these bytes
         reason = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
         raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), reason, store.url) from error
     dead = None

@@ -108,9 +108,7 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
     Raises SourceFailed if another source may help, Damaged if `target` has other bytes under the name of the object or
     index, and the errors of `put_if_absent` of `target`, except KeyExists.
     """
-    if _is_there(target, key, named.size_bytes):
-        _check_bytes(target, key, named)
-    else:
+    if not (_is_there(target, key, named.size_bytes) and _is_whole(target, key, named)):
         _certainly(lambda: _copy(source, target, key, named.size_bytes, named.crc32c), target, key, named.size_bytes)
     index = index_key(key)
     body = _read_whole(source, index, named.index_size_bytes, named.index_crc32c)
@@ -148,21 +146,25 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
     return True
 
 
-def _check_bytes(target: ObjectStore, key: str, named: NewObject) -> None:
-    """Raise Damaged unless the object at `target` has the CRC32C of the chain.
+def _is_whole(target: ObjectStore, key: str, named: NewObject) -> bool:
+    """True if the object at `target` has the CRC32C of the chain, False if a repair has deleted it meanwhile.
 
-    The object may come from a killed process, or from a writer whose commit did not count this store. Or it was
-    reported as lost because it is damaged, and has not been deleted by the repair yet.
+    Raises Damaged if it has another CRC32C. It may come from a killed process, or from a writer whose commit did not
+    count this store. Or it was reported as lost because it is damaged, and has not been deleted by the repair yet.
     """
     actual = 0
-    for start in range(0, named.size_bytes, READ_BYTES):
-        (piece,) = target.get_ranges(key, [(start, min(start + READ_BYTES, named.size_bytes))])
-        actual = google_crc32c.extend(actual, pa.py_buffer(piece))
+    try:
+        for start in range(0, named.size_bytes, READ_BYTES):
+            (piece,) = target.get_ranges(key, [(start, min(start + READ_BYTES, named.size_bytes))])
+            actual = google_crc32c.extend(actual, pa.py_buffer(piece))
+    except KeyNotFound:
+        return False
     if actual != named.crc32c:
         raise Damaged(
             f"wanted to copy {key}, found it at {target.url} with CRC32C {actual:08x}, wanted {named.crc32c:08x}: "
             "'sparklog job recovery' deletes and copies it"
         )
+    return True
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:

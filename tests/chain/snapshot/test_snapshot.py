@@ -315,6 +315,18 @@ def test_a_chunk_that_lacks_a_column_is_damage(chain: Member, table: str, column
         snapshot.load(chain.store, manifest)
 
 
+def test_a_chunk_with_the_right_checksum_that_is_no_arrow_file_is_damage(chain: Member) -> None:
+    chain.committer.snapshots.write()
+    manifest = snapshot.newest(chain.store)
+    assert manifest is not None
+    body = bytes(chain.store.get(chunk_key(manifest.results[0].sha256)))
+    body = body[:-60] + bytes(50) + body[-10:]  # the length of the footer is right, its content is not
+    wrong = Chunk(hashlib.sha256(body).hexdigest(), google_crc32c.value(body), len(body), manifest.results[0].rows)
+    chain.store.inner.put_if_absent(chunk_key(wrong.sha256), body)
+    with pytest.raises(ChainDamaged, match="can't be read as a table of id_high"):
+        snapshot.load(chain.store, msgspec.structs.replace(manifest, results=(wrong,)))
+
+
 def test_damage_is_an_error_if_neither_an_older_snapshot_nor_the_first_entry_is_there(chain: Member) -> None:
     chain.append()
     chain.committer.snapshots.write()

@@ -160,6 +160,13 @@ def test_other_bytes_of_the_same_length_are_damage_and_stay(pair: tuple[ObjectSt
     assert bytes(target.get(KEY)) == other
 
 
+def test_an_object_that_a_repair_deletes_while_it_is_compared_is_copied_again() -> None:
+    source, target = fill(memory()), FaultyStore(fill(memory()))
+    target.plan(lambda: target.inner.delete(KEY), "get_ranges", KEY)
+    copy_object(source, target, KEY, NAMED)
+    assert holds_all(target.inner)
+
+
 def test_the_index_is_put_even_if_the_object_is_there() -> None:
     source, target = fill(memory()), memory()
     target.put_if_absent(KEY, BODY)
