@@ -133,7 +133,7 @@ def test_a_follower_that_hangs_holds_up_one_write_and_the_next_after_a_while(
     cluster.submit(AgentUp(B, cluster.connection.follower.state.stores[B].registration))
     now_ms = [0]
     monkeypatch.setattr(write_rows_module, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
-    monkeypatch.setattr(store_lanes, "FOLLOWER_WAIT_MS", 1)
+    monkeypatch.setattr(store_lanes, "CATCHING_UP_WAIT_MS", 1)
     hangs, go_on = threading.Event(), threading.Event()
     hung: list[str] = []
 
@@ -165,7 +165,7 @@ def test_a_slow_store_is_written_to_if_there_is_no_other(
     cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, _ = uploaded(cluster, "3")
-    plan = msgspec.structs.replace(plan, followers=(A, B, C))
+    plan = msgspec.structs.replace(plan, catching_up=(A, B, C))
     slow = StoreFailures(lambda: 0)
     monkeypatch.setattr(write_rows_module, "SLOW_HERE", slow)
     for name in "abc":

@@ -70,7 +70,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     """The plan of a write: all that its tasks need. Every attempt to commit it has the same `n0` and `command_id`.
 
     If `topic` is None, each row names its topic. `incarnations`: the registered INCARNATION of each store.
-    `lag_time_max_ms`: the total time that one store may delay a task. `followers`: stores that are in no ISR of these
+    `lag_time_max_ms`: the total time that one store may delay a task. `catching_up`: stores that are in no ISR of these
     topics, but have replicas that are catching up; tasks write to them, too, but wait for them only briefly.
     """
 
@@ -83,7 +83,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     incarnations: dict[StoreId, str]
     lag_time_max_ms: int
     durability: Durability = Durability()
-    followers: tuple[StoreId, ...] = ()
+    catching_up: tuple[StoreId, ...] = ()
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def plan_write(
         {store.store: store.incarnation for store in state.stores.values()},
         effective_cluster(state.config).replica_lag_time_max_ms,
         durability,
-        _followers(state, topics.values()),
+        _catching_up(state, topics.values()),
     )
 
 
@@ -208,7 +208,7 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     )
 
 
-def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
+def _catching_up(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
     """The stores in the topics' `store_sets` that are in no ISR of these topics, in ascending order."""
     planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
     if len(planned) < 2:

@@ -35,7 +35,7 @@ from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
 
 _MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
-SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that were too slow for writes of this process
+SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # stores that were too slow for writes here
 
 
 def check_arrow(rows: object) -> None:
@@ -67,8 +67,8 @@ def write_rows(
         plan.incarnations,
         plan.lag_time_max_ms,
         clock or SystemClock(),
-        followers=plan.followers,
-        left_out=_slow_followers(plan),
+        catching_up=plan.catching_up,
+        left_out=_too_slow_lately(plan),
     )
     objects = TaskObjects(lanes)
     writers: dict[str, TopicWriter] = {}
@@ -92,7 +92,7 @@ def write_rows(
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
-        for store in lanes.too_slow().intersection(plan.followers):
+        for store in lanes.too_slow().intersection(plan.catching_up):
             SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was too slow"))
         objects.abort()
 
@@ -106,13 +106,13 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
         partition_of_rows(rows, name, planned.partitions, sticky=PartitionIndex(0))
 
 
-def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
-    """The followers of the plan to leave out, because they were too slow for recent writes of this process.
+def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
+    """The stores that are catching up, but were too slow for recent writes of this process: leave them out.
 
-    Empty if that would leave a partition without a store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
+    Empty if that would leave a partition without a store. A store that hangs would cost each write CATCHING_UP_WAIT_MS,
     and a thread that never ends and keeps its bytes.
     """
-    slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
+    slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
     return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
 
@@ -129,7 +129,7 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
             objects.append(_without(uploaded, swapped, lanes) if swapped else uploaded)
-    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.followers}
+    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.catching_up}
     return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), not_taken)
 
 

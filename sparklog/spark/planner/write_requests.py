@@ -186,7 +186,7 @@ def _task(writer: BatchWriter) -> _TaskPlan | None:
     """The plan of a write's tasks; None unless each partition goes to one store, and Java can write to it."""
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
-    if plan.followers or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
+    if plan.catching_up or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
         return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
     if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
