@@ -260,6 +260,11 @@ class ClusterState:
         """The number of the chain's first entry."""
         return first_entry(len(self.ancestors))
 
+    @property
+    def n0(self) -> EntryNumber:
+        """The `n0` of a command that begins now."""
+        return EntryNumber(max(self.n, 0))
+
     def registrations(self) -> dict[StoreId, int]:
         """Return the registration number of each store that is not fenced."""
         return {store.store: store.registration for store in self.stores.values() if not store.fenced}

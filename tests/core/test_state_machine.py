@@ -104,7 +104,7 @@ class Log(RuleBasedStateMachine):
     def new_object(self, topic_id: int, size_bytes: int, sealed: tuple[int, int] | None = None) -> NewObject:
         return NewObject(
             kind=ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
-            n0=EntryNumber(max(self.state.n, 0)),
+            n0=self.state.n0,
             upload_id=UploadId(self.new_id()),
             topic_id=TopicId(topic_id),
             size_bytes=size_bytes,

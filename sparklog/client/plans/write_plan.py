@@ -123,7 +123,7 @@ def plan_write(
     return WritePlan(
         places,
         state.chain_id,
-        EntryNumber(max(state.n, 0)),
+        state.n0,
         command_id,
         topics,
         topic,

@@ -266,7 +266,7 @@ class Service:
         return commits
 
     def _begun(self, command: Command) -> Submission:
-        return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
+        return Submission(new_command_id(), self.follower.state.n0, command)
 
     async def _read(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)

@@ -18,6 +18,7 @@ from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (
+    EntryNumber,
     LeaderEpoch,
     NamedObject,
     Offset,
@@ -41,8 +42,8 @@ class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    The read was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was
-    at `leader_epoch`. `lost`: ranges that overlap [start, end), and that an unclean election or an operator gave up.
+    The read was planned with the state of cluster `chain_id` after entry `planned_at`, in which the partition was at
+    `leader_epoch`. `lost`: ranges that overlap [start, end), and that an unclean election or an operator gave up.
     """
 
     topic: str
@@ -51,7 +52,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     start: Offset
     end: Offset
     slices: tuple[SliceToRead, ...]
-    position: int
+    planned_at: EntryNumber
     chain_id: str
     leader_epoch: LeaderEpoch
     lost: tuple[OffsetRange, ...] = ()
@@ -124,7 +125,7 @@ def plan_range(
         offsets.start,
         offsets.end,
         slices_to_read(state, planned, () if slices is None else slices),
-        state.n,
+        EntryNumber(state.n),
         state.chain_id,
         planned.replication.leader_epoch,
         tuple(lost for lost in planned.replication.lost if lost.start < offsets.end and lost.end > offsets.start),

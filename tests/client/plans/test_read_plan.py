@@ -215,7 +215,7 @@ def test_a_bulk_read_of_small_records_is_several_tasks_and_a_small_read_is_one()
 # M: I-03
 def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
     plan = planned(cluster, subscribe="t", maxRecordsPerPartition=1)
-    assert {each.position for task in plan.tasks for each in task} == {plan.position}
+    assert {each.planned_at for task in plan.tasks for each in task} == {plan.planned_at}
 
 
 @pytest.mark.parametrize("times", [1, 2])
