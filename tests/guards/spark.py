@@ -78,7 +78,7 @@ GUARDS: Final = (
     Guard(
         "attempt-names",
         "Each attempt at a task uploads under names of its own.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         "    return UploadId(new_id())",
         '    return UploadId("0" * 32)',
         ("tests/client/plans/test_write_plan.py::test_each_attempt_of_a_task_uploads_under_names_of_its_own",),

@@ -86,7 +86,7 @@ GUARDS: Final = (
     Guard(
         "append-secrets",
         "An append has the secrets that its program gave.",
-        "sparklog/client/plans/upload_rows.py",
+        "sparklog/client/plans/plan_and_upload.py",
         ", stores=stores)",
         ")",
         ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),

@@ -139,7 +139,7 @@ GUARDS: Final = (
     Guard(
         "swapped-between-objects",
         "A store that was swapped during a task holds none of its objects, not even those uploaded before.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         "_without(uploaded, swapped, lanes) if swapped else uploaded",
         "uploaded",
         ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
@@ -147,7 +147,7 @@ GUARDS: Final = (
     Guard(
         "slow-everywhere",
         "A write does not leave out all the stores that it could go to.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         " if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()",
         "",
         ("tests/client/test_failing_stores.py::test_a_slow_store_is_written_to_if_there_is_no_other",),

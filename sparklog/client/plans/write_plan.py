@@ -1,6 +1,6 @@
 """Plans a write to several partitions and topics: planned once, uploaded by many tasks, committed by one command.
 
-    plan_write (driver) -> write_rows (each task, uploads) -> append_command, commit_append (driver) -> one chain entry
+    plan_write (driver) -> upload_task_rows (each task, uploads) -> append_command, commit_append (driver) -> an entry
 
 Plans and the results of tasks are plain values, which are sent between processes as bytes. Nothing is visible before
 the commit. Objects that no commit names are orphans, which vacuum removes.

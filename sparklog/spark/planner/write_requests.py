@@ -247,7 +247,7 @@ def _abort_write(payload: bytes) -> bytes:
 
 def _refuse_row(payload: bytes) -> bytes:
     """Raise the error of a row that Java can't write."""
-    from sparklog.client.plans.write_rows import check_rows
+    from sparklog.client.plans.task_upload import check_rows
 
     row = msgspec.json.decode(payload, type=_Row)
     plan = msgspec.msgpack.decode(row.plan, type=WritePlan)

@@ -139,11 +139,11 @@ class BatchWriter(DataSourceArrowWriter):
 
         Raises InvalidInput and its subclasses for wrong rows, NoReplicaOnline, and the stores' errors.
         """
-        from sparklog.client.plans.write_rows import write_rows
+        from sparklog.client.plans.task_upload import upload_task_rows
 
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
+        written = upload_task_rows(self._plan(), iterator, sticky=task) if self.done is None else TaskWritten()
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.chain.commit.committer import new_command_id
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import DataLoss, Landed, StoreReadOnly, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber
@@ -33,7 +33,7 @@ def upload(log: MaintainedLog, topic: str, count: int = 10) -> tuple[WritePlan, 
     state = log.cluster.connection.follower.newest_state()
     places = log.cluster.connection.places(state)
     plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
-    return plan, write_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
+    return plan, upload_task_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
 
 
 def commit(log: MaintainedLog, plan: WritePlan, written: TaskWritten) -> None:
@@ -79,7 +79,7 @@ def test_an_upload_that_appears_after_floor_can_not_be_committed_and_goes_next_t
     plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     log.append("t", 0, 1)
     log.vacuum(now_ms=log.clock.at_ms + 8 * DAY_MS)
-    written = write_rows(plan, pa.table({"value": [b"late"]}).to_batches())
+    written = upload_task_rows(plan, pa.table({"value": [b"late"]}).to_batches())
     with pytest.raises(WriteExpired):
         commit(log, plan, written)
     assert log.vacuum().done.objects == 2

@@ -47,20 +47,21 @@ def check_arrow(rows: object) -> None:
         raise InvalidInput(f"wanted a pyarrow Table or RecordBatch, found {kind}{hint}")
 
 
-def write_rows(
+def upload_task_rows(
     plan: WritePlan,
     batches: Iterable[pa.RecordBatch],
     *,
-    task: int = 0,
+    sticky: int = 0,
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
 ) -> TaskWritten:
     """Check and upload the rows of one task.
 
-    `task`: the task's number, which chooses the first partition for records without a key. `stores`: by default opened
-    from the addresses in the plan. Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out
-    of range, record too large, a key missing on a compacted topic), NoReplicaOnline, and, if all stores of a partition
-    fail, StoreUnavailable or another error of stores. After an error, uploaded objects stay as orphans.
+    `sticky`: a number that chooses the first partition for records without a key; a task of several gives its own
+    number. `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its subclasses (wrong
+    columns, unknown topic, partition out of range, record too large, a key missing on a compacted topic),
+    NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After an
+    error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
         stores or Stores(plan.places),
@@ -82,7 +83,7 @@ def write_rows(
                     keyless.add(planned.topic_id)
                 writer = writers.get(name)
                 if writer is None:
-                    writer = writers[name] = _writer(plan, planned, objects, task)
+                    writer = writers[name] = _writer(plan, planned, objects, sticky)
                 writer.add(rows)
         for writer in writers.values():
             writer.split_gathered()
@@ -98,7 +99,7 @@ def write_rows(
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
-    """Raise the errors that `write_rows` would raise for these rows. Uploads nothing."""
+    """Raise the errors that `upload_task_rows` would raise for these rows. Uploads nothing."""
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
         _check_rows(planned, rows)
@@ -178,7 +179,7 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
     bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
 
 
-def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: int) -> TopicWriter:
+def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int) -> TopicWriter:
     target = WriteTarget(planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0)
     return TopicWriter(
         objects,
@@ -186,7 +187,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: 
         planned.stores_of,
         new_upload_id=new_upload_id,
         now_us=now_us,
-        sticky=task,
+        sticky=sticky,
         compression=planned.compression,
     )
 
