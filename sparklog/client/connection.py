@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.mirror.mirrors import Mirrors
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
@@ -75,7 +75,7 @@ class Connection:
             self.follower.store.keep_to(META, lambda: entry_key(self.follower.head.n))
         if self.coordinators is not None:
             self.check_chain(cluster.chain_id)
-        self.committer = Coordinated(self.follower, author or default_author(), calls, self.coordinators)
+        self.committer = ClientCommitter(self.follower, author or default_author(), calls, self.coordinators)
         self.waiting = Waiting(self.committer)
         self._stores: Stores | None = None
 
