@@ -3,7 +3,7 @@
     BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
 
 A DataFrame keeps its plan forever, so a plan may be older than any delete delay. A task that cannot find an object
-reads the chain again (`read_tasks`). Tasks read the chain but never write it.
+reads the chain again (`task_to_read`). Tasks read the chain but never write it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.lazy_connection import shared
-from sparklog.spark.read.read_tasks import input_partitions, read_task
+from sparklog.spark.read.input_partitions import input_partitions, read_task
 from sparklog.spark.read.task_to_read import places_for
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 

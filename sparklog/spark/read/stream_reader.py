@@ -144,7 +144,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         there `start` and `end` are both the end of the previous one. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
-        from sparklog.spark.read.read_tasks import input_partitions
+        from sparklog.spark.read.input_partitions import input_partitions
         from sparklog.spark.read.task_to_read import places_for
 
         connection = self._connection()
@@ -161,7 +161,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
         Raises DataLoss, Damaged, and the stores' errors.
         """
-        from sparklog.spark.read.read_tasks import read_task
+        from sparklog.spark.read.input_partitions import read_task
 
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)
 

@@ -1,4 +1,4 @@
-"""The tasks of a batch read or a micro-batch, as Spark carries them: see task_to_read.py."""
+"""The tasks of a batch read or a micro-batch as Spark's input partitions: it carries each as bytes of a TaskToRead."""
 
 from __future__ import annotations
 
