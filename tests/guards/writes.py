@@ -79,10 +79,10 @@ GUARDS: Final = (
     Guard(
         "arena-of-an-upload",
         "Memory that an upload still reads is not overwritten.",
-        "sparklog/log/write/object_writer.py",
+        "sparklog/log/write/objects_writer.py",
         "        self._encoder.forget()\n        pa.default",
         "        pa.default",
-        ("tests/log/write/test_object_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
+        ("tests/log/write/test_objects_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
     ),
     Guard(
         "every-upload",
@@ -90,7 +90,7 @@ GUARDS: Final = (
         "sparklog/log/write/task_objects.py",
         "        uploading.settle()\n",
         "",
-        ("tests/log/write/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
+        ("tests/log/write/test_objects_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),
     # ---- a replicated upload ----------------------------------------------------------------------------
     Guard(

@@ -1,4 +1,4 @@
-"""A log for tests: what `ObjectWriter` wrote, with the offsets that the chain would give, and a model beside it."""
+"""A log for tests: what `ObjectsWriter` wrote, with the offsets that the chain would give, and a model beside it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sparklog.log.incarnation import Incarnation
 from sparklog.log.read.object_reader import read_slice
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.object_writer import WriteTarget
+from sparklog.log.write.objects_writer import WriteTarget
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.log.write.task_objects import TaskObjects, WriterLimits
 from sparklog.log.write.topic_writer import TopicWriter

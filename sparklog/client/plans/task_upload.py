@@ -28,7 +28,7 @@ from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.object_writer import WriteTarget
+from sparklog.log.write.objects_writer import WriteTarget
 from sparklog.log.write.routing import by_topic, check_sizes, partition_of_rows
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes
 from sparklog.log.write.task_objects import TaskObjects
