@@ -30,9 +30,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_COPIES}test_an_entry_is_on_as_many_stores_as_are_wanted_before_the_answer",),
     ),
     Guard(
-        "copies-settled",
+        "copies-durable",
         "An answer that rests on an entry of another process waits for its copies.",
-        "sparklog/chain/commit/settling.py",
+        "sparklog/chain/commit/make_durable.py",
         "    if with_mirrors:",
         "    if False:",
         (f"{_COPIES}test_the_answer_to_a_repeat_waits_for_copies_too",),

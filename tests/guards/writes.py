@@ -88,7 +88,7 @@ GUARDS: Final = (
         "every-upload",
         "An object that is still being uploaded when the next one is closed is not forgotten.",
         "sparklog/log/write/task_objects.py",
-        "        uploading.settle()\n",
+        "        uploading.wait()\n",
         "",
         ("tests/log/write/test_objects_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),

@@ -7,7 +7,7 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
   ├── a command that is refused ──► FOLLOWING: a refusal must be decided on the newest state as well
-  ├── an answer that depends on another process's entry ──► SETTLING: that entry is made durable first, and mirrored
+  ├── an answer that depends on another process's entry ──► MAKING it DURABLE first, and mirrored
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
 After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes win slots.
@@ -35,8 +35,8 @@ from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
 from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, taken
 from sparklog.chain.commit.gathering import Gathering
+from sparklog.chain.commit.make_durable import made_durable
 from sparklog.chain.commit.pending_requests import PendingRequests
-from sparklog.chain.commit.settling import settled
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.follow.read_entries import answered, read_entries, unreadable
@@ -106,7 +106,7 @@ class GroupCommit:
         # All entries up to this one are durable, by name too, and on their mirrors: this process has put a later entry
         # into the same directory, or has made sure. On a local disk a process may die after it has named an entry and
         # before it has synced the directory.
-        self._settled_n = -1
+        self._durable_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
         """Queue the command of `ticket`, and take all steps that are possible now."""
@@ -183,14 +183,14 @@ class GroupCommit:
             if confirmed:
                 self._fail(list(self._queue), not_in_force(head.state.coordinator, self.author))
             return False
-        if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
-            self._settle()  # no later put syncs the directory of that entry
+        if entry_block(head.n + 1) != entry_block(head.n) and self._durable_n < head.n and confirmed:
+            self._make_durable()  # no later put syncs the directory of that entry
             return False
         if not confirmed:
             self._attempts[-1].is_followed = True
         group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
-        if group.rests_on > self._settled_n:
-            self._settle()
+        if group.rests_on > self._durable_n:
+            self._make_durable()
             return False
         if group.committed:
             self._read_back(group.committed)
@@ -303,7 +303,7 @@ class GroupCommit:
             ticket.sent = False
             ticket.result = result
             self.ended.append(ticket)
-        self._settled_n = attempt.at.n
+        self._durable_n = attempt.at.n
         self._lost_in_a_row = 0
         size = len(results)
         self.counts.count_entry(results)
@@ -391,19 +391,19 @@ class GroupCommit:
 
     # ---- entries of others ----------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _make_durable(self) -> None:
         """Make the newest entry durable, and thereby all earlier ones. Put it on mirrors too, if any are wanted."""
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
         with_mirrors = self._mirrors_wanted(self.head.state) > 0
-        self._pending.run(settled(self.head, patient_ms, with_mirrors=with_mirrors), self._settled)
+        self._pending.run(made_durable(self.head, patient_ms, with_mirrors=with_mirrors), self._made_durable)
 
-    def _settled(self, outcome: int | SparklogError, now: Now) -> None:
+    def _made_durable(self, outcome: int | SparklogError, now: Now) -> None:
         if isinstance(outcome, SparklogError):
             self._fail_round(outcome)
         else:
-            self._settled_n = outcome
+            self._durable_n = outcome
 
     # ---- earlier commits ------------------------------------------------------------------------
 

@@ -238,7 +238,7 @@ class Uploading:
 
     @property
     def is_over(self) -> bool:
-        """True if `settle` has nothing to wait for."""
+        """True if `wait` has nothing to wait for."""
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
@@ -252,7 +252,7 @@ class Uploading:
             self._open.append(batch)
         self._open.close()
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the stores, and add the object to the writer's `written`.
 
         If a store may have the object and none has it for sure, it is uploaded again under another name, and vacuum

@@ -142,5 +142,5 @@ class TaskObjects:
 
     def _await_oldest(self) -> None:
         uploading = self._uploading.popleft()
-        uploading.settle()
+        uploading.wait()
         self._uploading_bytes -= uploading.size_bytes

@@ -212,9 +212,8 @@ class S3Upload:
         deadline = self._bucket.deadline(more_ms=COPIED_BYTES * _MS_PER_MIB // (1024 * 1024))
 
         def copy() -> str:
-            copied: dict[str, str] = self._bucket.send_small("upload_part_copy", deadline, **parameters)[
-                "CopyPartResult"
-            ]
+            answer = self._bucket.send_small("upload_part_copy", deadline, **parameters)
+            copied: dict[str, str] = answer["CopyPartResult"]
             if "ETag" not in copied:
                 raise not_s3("an answer without the ETag of what was copied", 200)
             return copied["ETag"]
