@@ -118,7 +118,7 @@ def _writing_as_deposed(process: Process, command: Command) -> Steps:
             group = decide_group(process.head, [ticket], process.now_ms(), confirmed=True)
             if not group.decided:
                 return
-            body = group.entry(Author("coordinator", process.name, epoch), process.new_id())
+            body = group.end_entry(Author("coordinator", process.name, epoch), process.new_id())
             yield Call(META, "put", entry_key(process.head.n + 1), body)
             process.world.faults.count("deposed-entry")
             return

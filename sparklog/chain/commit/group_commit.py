@@ -26,14 +26,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from functools import partial
 
 from sparklog.chain.chain_requests import ChainMachine, Now, Pause, Reply, Request
 from sparklog.chain.commit.attempt import Attempt, CommitCounts
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
-from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, taken
+from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, fitting
 from sparklog.chain.commit.gathering import Gathering
 from sparklog.chain.commit.make_durable import made_durable
 from sparklog.chain.commit.pending_requests import PendingRequests
@@ -55,20 +54,6 @@ REST_AFTER = 8  # slots lost in a row before a pause lets other processes go fir
 REST_MS = 50.0
 
 
-class Phase(StrEnum):
-    """The current activity of a `GroupCommit`."""
-
-    IDLE = "idle"
-    CHECKING = "checking"
-    GATHERING = "gathering"
-    FOLLOWING = "following"
-    SETTLING = "settling"
-    READING = "reading"
-    STORING = "storing"
-    CLAIMING = "claiming"
-    RESTING = "resting"
-
-
 class GroupCommit:
     """Commits to one chain, starting from `head`, which was read at `known_ms` (monotonic clock). `url` is only for
     messages.
@@ -88,7 +73,6 @@ class GroupCommit:
         self.author = author
         self._mirrors_wanted = mirrors_wanted
         self.head = head
-        self.phase = Phase.IDLE
         self.counts = CommitCounts()
         self._pending = PendingRequests()
         self.requests = self._pending.to_perform  # a shell takes these, in any order
@@ -158,8 +142,6 @@ class GroupCommit:
                 return
             if self._gathers(now) or not self._decide(now):
                 return
-        if not self._attempts and not self._pending:
-            self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
         """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt that may be
@@ -188,7 +170,7 @@ class GroupCommit:
             return False
         if not confirmed:
             self._attempts[-1].is_followed = True
-        group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
+        group = decide_group(head, fitting(self._queue), now.wall_ms, confirmed=confirmed)
         if group.rests_on > self._durable_n:
             self._make_durable()
             return False
@@ -226,7 +208,6 @@ class GroupCommit:
 
     def _store(self, tickets: Sequence[Ticket]) -> None:
         """Store the bodies of large commands beside the chain, before an entry names them."""
-        self.phase = Phase.STORING
         for ticket in tickets:
             stored = stored_body(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
             self._pending.run(stored, partial(self._stored, ticket))
@@ -241,8 +222,7 @@ class GroupCommit:
 
     def _claim(self, group: CommandGroup, now: Now) -> None:
         """Make one entry of the group's decided commands, and begin to claim its slot."""
-        self.phase = Phase.CLAIMING
-        body = group.entry(self.author, now.nonce)
+        body = group.end_entry(self.author, now.nonce)
         # No append may fail early because another caller has a shorter timeout.
         patient = max((ticket for ticket, _ in group.decided), key=lambda ticket: ticket.deadline_ms)
         claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
@@ -355,7 +335,6 @@ class GroupCommit:
         look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
         if look_ms is None:
             return False
-        self.phase = Phase.GATHERING
         self._look = Pause(look_ms)
         self._pending.ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
         return True
@@ -366,7 +345,6 @@ class GroupCommit:
         self, catch_up: ChainMachine[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None
     ) -> None:
         """Read the chain to its end, then call `then`. If reading fails, `tickets` end with the error."""
-        self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
 
@@ -382,7 +360,6 @@ class GroupCommit:
 
     def _rest(self) -> None:
         """Pause for REST_MS, so that other processes win slots too."""
-        self.phase = Phase.RESTING
         self._caught_up = frozenset()
         self._pending.ask(Pause(REST_MS), lambda reply, now: None)
 
@@ -393,7 +370,6 @@ class GroupCommit:
 
     def _make_durable(self) -> None:
         """Make the newest entry durable, and thereby all earlier ones. Put it on mirrors too, if any are wanted."""
-        self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
         with_mirrors = self._mirrors_wanted(self.head.state) > 0
@@ -409,7 +385,6 @@ class GroupCommit:
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
         """Answer commands that the chain has already applied, from the entries that applied them."""
-        self.phase = Phase.READING
         read = read_entries((n for _, n in committed), self._url)
         self._pending.run(read, partial(self._have_read_back, committed))
 
@@ -442,7 +417,6 @@ class GroupCommit:
         self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:
-        self.phase = Phase.CHECKING
         self._pending.run(same_chain(self.head, self._url), self._checked)
 
     def _checked(self, outcome: Head | SparklogError, now: Now) -> None:

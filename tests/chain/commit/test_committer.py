@@ -459,7 +459,7 @@ def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(group_commit, "taken", interrupted)
+        patch.setattr(group_commit, "fitting", interrupted)
         with pytest.raises(KeyboardInterrupt):
             chain.append()
     chain.append()
