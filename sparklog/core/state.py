@@ -20,9 +20,9 @@ from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.describe.readable import one_line_repr
 from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.maintenance.cleaner import Cleaner
-from sparklog.core.numbering import most_records
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
+from sparklog.core.row_offsets import most_records
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.offset_table import OffsetTable

@@ -18,7 +18,7 @@ from sparklog.core.coordination import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
 from tests.kit.hand_clock import HandClock
 
@@ -77,7 +77,7 @@ def test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mount
         return outages[0]
 
     DrivenAgent(world, "c", before=without_the_disk).run(10_000)
-    assert isinstance(outages[0], AnotherLife)
+    assert isinstance(outages[0], AnotherIncarnation)
     assert world.replicas() == "a:abc a1 b1 c1"
     assert world.objects("c") == world.objects("a")
     world.cluster.close()

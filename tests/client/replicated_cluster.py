@@ -34,7 +34,7 @@ def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durabil
     state = connection.follower.newest_state()
     return plan_write(
         state,
-        connection.places(state),
+        connection.addresses(state),
         new_command_id(),
         topic=topic,
         compression=None,

@@ -169,6 +169,6 @@ def test_a_slow_store_is_written_to_if_there_is_no_other(
     slow = StoreFailures(lambda: 0)
     monkeypatch.setattr(task_upload, "SLOW_HERE", slow)
     for name in "abc":
-        slow.note(f"{plan.places.urls[StoreId(name)]} of {plan.places.cluster}", dead(name))
+        slow.note(f"{plan.addresses.urls[StoreId(name)]} of {plan.addresses.cluster}", dead(name))
     written = upload_task_rows(plan, pa.table({"value": ["3"]}).to_batches())
     assert [holder.store for holder in written.objects[0].holders] == [A, B, C]

@@ -135,8 +135,8 @@ def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     connection = cluster.connection
     state = connection.follower.newest_state()
     now_ms = time.time_ns() // 1_000_000
-    places = connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
+    addresses = connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
     written = [upload_task_rows(plan, [each], sticky=task) for task, each in enumerate(tasks)]
     command = append_command(plan, written)
     assert command is not None

@@ -256,8 +256,8 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
     log = hdfs.new_log()
     with hdfs.connect(log) as patient, hdfs.connect_to_meet(Hang(), log) as writer:
         state = patient.connection.follower.newest_state()
-        places = patient.connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
+        addresses = patient.connection.addresses(state)
+        plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
         rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})
         command = append_command(plan, [upload_task_rows(plan, [rows])])
         assert command is not None

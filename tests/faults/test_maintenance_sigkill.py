@@ -45,8 +45,8 @@ def fill(log: MaintainedLog) -> None:
 def upload(log: MaintainedLog) -> Callable[[], None]:
     """Upload a write. The function returned commits it, and notes it in the model."""
     state = log.cluster.connection.follower.newest_state()
-    places = log.cluster.connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+    addresses = log.cluster.connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     values = [b"slow", b"writer"]
     rows = pa.table({"value": values, "partition": pa.array([0, 0], pa.int32())})
     command = append_command(plan, [upload_task_rows(plan, rows.to_batches())])

@@ -289,8 +289,8 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(s3: Spoilt, fault: Fau
     log = s3.new_log()
     with s3.connect(log) as patient, s3.connect_to_meet(Hang(), log) as writer:
         state = patient.connection.follower.newest_state()
-        places = patient.connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
+        addresses = patient.connection.addresses(state)
+        plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
         rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})
         command = append_command(plan, [upload_task_rows(plan, [rows])])
         assert command is not None

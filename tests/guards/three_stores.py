@@ -27,7 +27,7 @@ GUARDS: Final = (
         "outside-leaves",
         "A store that did not take a write is not in sync.",
         "sparklog/core/replication/replica_append.py",
-        "            isr = tuple(store for store in isr if store in at_end)",
+        "            isr = tuple(store for store in isr if store in whole)",
         "            pass",
         (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
     ),

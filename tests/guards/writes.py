@@ -37,7 +37,7 @@ GUARDS: Final = (
         "A roll does not use an index that disagrees with the chain.",
         "sparklog/log/rewrite/segment_roll.py",
         "    index = index_of_slice(store, key, part.object, part.slice)",
-        "    from sparklog.core.numbering import SliceOffsets\n"
+        "    from sparklog.core.row_offsets import SliceOffsets\n"
         "    from sparklog.log.index import SliceIndex\n"
         "    from sparklog.log.read.object_reader import read_index\n\n"
         "    rows = read_index(store, key, part.object)\n"

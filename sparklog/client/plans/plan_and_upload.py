@@ -37,7 +37,7 @@ def plan_and_upload(
         state = connection.follower.newest_state()
         plan = plan_write(
             state,
-            connection.places(state),
+            connection.addresses(state),
             command_id,
             topic=topic,
             compression=compression,

@@ -64,7 +64,7 @@ def upload_task_rows(
     error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
-        stores or Stores(plan.places),
+        stores or Stores(plan.addresses),
         plan.incarnations,
         plan.lag_time_max_ms,
         clock or SystemClock(),
@@ -119,13 +119,13 @@ def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
 
 
 def _address(plan: WritePlan, store: StoreId) -> str:
-    return f"{plan.places.urls[store]} of {plan.places.cluster}"
+    return f"{plan.addresses.urls[store]} of {plan.addresses.cluster}"
 
 
 def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    swapped = lanes.in_another_life()
+    swapped = lanes.of_another_incarnation()
     for writer in writers:
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]

@@ -31,7 +31,7 @@ from sparklog.core.types import (
     StoreId,
     TopicId,
 )
-from sparklog.log.cluster_stores import StorePlaces
+from sparklog.log.cluster_stores import StoreAddresses
 
 
 class Durability(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     topics, but have replicas that are catching up; tasks write to them, too, but wait for them only briefly.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     chain_id: str
     n0: EntryNumber
     command_id: CommandId
@@ -101,7 +101,7 @@ class TaskWritten(msgspec.Struct, frozen=True):
 
 def plan_write(
     state: ClusterState,
-    places: StorePlaces,
+    addresses: StoreAddresses,
     command_id: CommandId,
     *,
     topic: str | None,
@@ -121,7 +121,7 @@ def plan_write(
     names = list(state.topic_ids) if wanted is None else [_named(state, name) for name in wanted]
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(
-        places,
+        addresses,
         state.chain_id,
         state.n0,
         command_id,

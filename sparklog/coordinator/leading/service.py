@@ -51,7 +51,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.log.cluster_stores import Stores, places_in
+from sparklog.log.cluster_stores import Stores, addresses_in
 from sparklog.maintenance.job_scheduler import JobRunner
 from sparklog.wire.error_messages import error_reply
 from sparklog.wire.job_messages import JobsReply
@@ -96,7 +96,7 @@ class Service:
     ) -> None:
         self.follower = follower
         self.metadata = metadata
-        self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
+        self.stores = stores or (lambda state: Stores(addresses_in(state, metadata, StorageSettings())))
         self.control = CoordinatorControl(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self.activity = Activity()
         self._clock = clock or SystemClock()

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from sparklog.core.describe.readable import setting_bytes, setting_ms
-from sparklog.core.numbering import most_records
+from sparklog.core.row_offsets import most_records
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import Offset, OffsetRange, TopicPartition

@@ -12,9 +12,9 @@ import numpy as np
 
 from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
-from sparklog.core.numbering import offset_after, records_between
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.row_offsets import offset_after, records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (

@@ -95,8 +95,8 @@ def append(
     isr = value.isr
     if acks is Acks.ALL:
         if not pull:
-            at_end = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
-            isr = tuple(store for store in isr if store in at_end)
+            whole = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
+            isr = tuple(store for store in isr if store in whole)
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
     # All slices belong to one epoch, so no election can happen here: a move that needs one ends with a report.

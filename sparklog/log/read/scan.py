@@ -21,11 +21,11 @@ from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartitio
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange, StoreId
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import FIRST_READS, read_first, read_slice
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read.read_ahead import in_background
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
 from sparklog.log.records_schema import read_schema
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore

@@ -20,7 +20,7 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.storage.object_store import ObjectStore, Upload
 
 Step = Callable[[ObjectStore], None]
@@ -218,9 +218,9 @@ class StoreLanes:
         """Return the stores that were given up because they were too slow."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
 
-    def in_another_life(self) -> frozenset[StoreId]:
+    def of_another_incarnation(self) -> frozenset[StoreId]:
         """Return the stores that were wiped or swapped during the task. They have lost all objects of the task."""
-        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherIncarnation))
 
     def close(self) -> None:
         """Let the threads end, and drop unfinished uploads. Never waits for a store."""

@@ -18,7 +18,7 @@ from sparklog.options.given import warning_of
 from sparklog.options.streams import parse_stream_read_options, read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
 from sparklog.spark.lazy_connection import shared
-from sparklog.spark.read.task_to_read import TaskToRead, places_for
+from sparklog.spark.read.task_to_read import TaskToRead, addresses_for
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.open_store import join_url
 
@@ -111,10 +111,10 @@ def _stores(payload: bytes) -> bytes:
     try:
         options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
         connection = shared(options.cluster, options.storage)
-        places = connection.places(connection.follower.newest_state())
+        addresses = connection.addresses(connection.follower.newest_state())
     except SparklogError:
         return b"null"
-    return msgspec.json.encode([join_url(places.cluster, url) for url in places.urls.values()])
+    return msgspec.json.encode([join_url(addresses.cluster, url) for url in addresses.urls.values()])
 
 
 def _plan_read(payload: bytes) -> bytes:
@@ -130,10 +130,10 @@ def _plan_read(payload: bytes) -> bytes:
 
     def plan() -> _Plan:
         state = connection.follower.newest_state()
-        stores, places = places_for(connection, state, options.zone)
+        stores, addresses = addresses_for(connection, state, options.zone)
         made = plan_read(state, options, stores)
         ignored = warning_of(options.ignored)
-        tasks = [TaskToRead(places, ranges) for ranges in made.tasks]
+        tasks = [TaskToRead(addresses, ranges) for ranges in made.tasks]
         return _plan_of(tasks, options, [*made.warnings, *([] if ignored is None else [ignored])])
 
     try:
@@ -159,12 +159,13 @@ def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[s
 
 
 def _task(task: TaskToRead, fail_on_data_loss: bool) -> _Task:
-    places, stores = task.places, Stores(task.places)
-    addresses = {
-        store: _Store(join_url(places.cluster, url), places.zones.get(store, "")) for store, url in places.urls.items()
+    addresses, stores = task.addresses, Stores(task.addresses)
+    described = {
+        store: _Store(join_url(addresses.cluster, url), addresses.zones.get(store, ""))
+        for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
-    return _Task(ranges, addresses, fail_on_data_loss, msgspec.msgpack.encode(task))
+    return _Task(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:

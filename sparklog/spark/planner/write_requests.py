@@ -200,7 +200,7 @@ def _format(schema: pa.Schema) -> _Format:
 
 def _takes(plan: WritePlan, store: _WrittenStore) -> bool:
     """True if Java can write to the store: a local path, or HDFS that needs no settings but those of Spark's Hadoop."""
-    settings = plan.places.settings.of(store.id, at_root=is_relative(plan.places.urls[store.id]))
+    settings = plan.addresses.settings.of(store.id, at_root=is_relative(plan.addresses.urls[store.id]))
     return store.url.startswith(_LOCAL) or (store.url.startswith(_HDFS) and not settings)
 
 
@@ -209,7 +209,7 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
         _WrittenStore(
             holder.store,
             holder.registration,
-            join_url(plan.places.cluster, plan.places.urls[holder.store]),
+            join_url(plan.addresses.cluster, plan.addresses.urls[holder.store]),
             plan.incarnations[holder.store],
         )
         for (holder,) in topic.store_sets
@@ -269,7 +269,7 @@ def _blame_store(payload: bytes) -> bytes:
     failure = msgspec.json.decode(payload, type=_Failure)
     plan = msgspec.msgpack.decode(failure.plan, type=WritePlan)
     number = _ERRNOS.get(failure.reason)
-    check_incarnation(Stores(plan.places).get(failure.store), plan.incarnations[failure.store])
+    check_incarnation(Stores(plan.addresses).get(failure.store), plan.incarnations[failure.store])
     wanted = f"write an object to {failure.url}"
     if number is not None:
         raise write_error(wanted, OSError(number, failure.reason))

@@ -113,7 +113,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
     state = connection.follower.newest_state()
     plan = plan_write(
         state,
-        connection.places(state),
+        connection.addresses(state),
         new_command_id(),
         topic=options.topic,
         compression=options.compression,
@@ -164,7 +164,7 @@ class BatchWriter(DataSourceArrowWriter):
         transaction = self.options.transaction
         application = None if transaction is None else _application(transaction)
         through_http = is_coordinator(self.options.cluster)  # else the plan has the absolute path
-        connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
+        connection = shared(self.options.cluster if through_http else plan.addresses.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         if isinstance(self.options.consumed, ConsumedOffsets):
             state = connection.follower.newest_state()
@@ -297,14 +297,14 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
     All hosts must share the cluster's path.
     """
     elsewhere = sorted(hosts - {socket.gethostname()})
-    if not elsewhere or not plan.places.cluster.startswith("file:"):
+    if not elsewhere or not plan.addresses.cluster.startswith("file:"):
         return
     log.warning(
         "cluster %s is a path, and tasks ran on %s: all executors must share it with the driver",
-        plan.places.cluster,
+        plan.addresses.cluster,
         ", ".join(elsewhere),
     )
-    stores = Stores(plan.places)
+    stores = Stores(plan.addresses)
     names = {topic.topic_id: topic.name for topic in plan.topics.values()}
     for uploaded in command.objects:
         key = data_key(uploaded, names[uploaded.topic_id])

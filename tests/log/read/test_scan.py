@@ -16,7 +16,7 @@ from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read import scan
-from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
+from sparklog.log.read.first_holder import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
