@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sparklog.core.apply import apply_entry, result_of
+from sparklog.core.apply import result_of
 from sparklog.core.commands import (
     AllocateProducer,
     Append,
@@ -48,6 +48,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
+from tests.kit.apply_entry import apply_entry
 
 A, B = StoreId("a"), StoreId("b")
 TOPIC = TopicId(1)

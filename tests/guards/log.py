@@ -237,7 +237,7 @@ GUARDS: Final = (
     Guard(
         "ahead-of-a-failed-store",
         "Nobody waits for what was asked of a store that has failed since.",
-        "sparklog/log/read/scan.py",
+        "sparklog/log/read/slices_ahead.py",
         "        if self._stores.has_failed(coming.store_id) and not coming.fetched.done():",
         "        if False:",
         (

@@ -224,7 +224,7 @@ def test_a_slice_whose_first_reads_hang_is_not_waited_for_once_its_store_has_fai
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that hangs, as `read_ahead` sees it: fetches that never end."""
-    monkeypatch.setattr("sparklog.log.read.scan.in_background", lambda fetch: Hanging())
+    monkeypatch.setattr("sparklog.log.read.slices_ahead.in_background", lambda fetch: Hanging())
     state = cluster.connection.follower.newest_state()
     stores = cluster.connection.stores(state)
     plan = cluster._plan(state, "t", 0, None, None)

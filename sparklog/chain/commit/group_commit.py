@@ -29,10 +29,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from sparklog.chain.chain_requests import ChainMachine, Now, Pause, Reply, Request
-from sparklog.chain.commit.attempt import Attempt, CommitCounts
+from sparklog.chain.commit.attempt import Attempt
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
 from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, fitting
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.gathering import Gathering
 from sparklog.chain.commit.make_durable import made_durable
 from sparklog.chain.commit.pending_requests import PendingRequests

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from sparklog.chain.commit.attempt import CommitCounts
 from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.chain.follow.follower import Follower
 from sparklog.client.stores.store_look import StoreLook

@@ -14,7 +14,7 @@ from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
-from sparklog.core.row_offsets import offset_after, records_between
+from sparklog.core.row_offsets import are_dense, offset_after, records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (
@@ -164,7 +164,7 @@ def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, off
 
 def _marks(slices: SliceColumns, offsets: OffsetRange) -> tuple[tuple[int, int], ...] | None:
     starts, ends, records = (slices.columns[name] for name in ("start", "end", "records"))
-    dense = records == ends - starts
+    dense = are_dense(slices.columns)
     if dense.all():
         return None
     begins_run = np.ones(len(slices), dtype=np.bool_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,12 +16,11 @@ from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.streams import parse_stream_read_options, read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
-from sparklog.spark.lazy_connection import shared
+from sparklog.spark.lazy_connection import default_cluster, shared
 from sparklog.spark.read.task_to_read import TaskToRead, addresses_for
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.open_store import join_url
 
-_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
 
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
@@ -99,7 +97,7 @@ def _columns(payload: bytes) -> bytes:
     if all(name in given for name in _PROPERTIES):
         return b"null"
     try:
-        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = read_options_of_any(given, default_cluster())
     except SparklogError:
         return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
     return msgspec.json.encode(options.columns if options.metadata is None else None)
@@ -109,7 +107,7 @@ def _stores(payload: bytes) -> bytes:
     """Return the addresses of the cluster's stores; null on an error, which the Python data source will report."""
     given = msgspec.json.decode(payload, type=_Request).options
     try:
-        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = read_options_of_any(given, default_cluster())
         connection = shared(options.cluster, options.storage)
         addresses = connection.addresses(connection.follower.newest_state())
     except SparklogError:
@@ -123,7 +121,7 @@ def _plan_read(payload: bytes) -> bytes:
     Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
     """
     request = msgspec.json.decode(payload, type=_Request)
-    options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
+    options = parse_read_options(request.options, default_cluster())
     from sparklog.client.plans.read_plan import plan_read
 
     connection = shared(options.cluster, options.storage)
@@ -147,7 +145,7 @@ def _plan_read(payload: bytes) -> bytes:
 def _stream_tasks(payload: bytes) -> bytes:
     """The tasks of a micro-batch that the Python data source has planned."""
     request = msgspec.json.decode(payload, type=_StreamTasks)
-    options = parse_stream_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE)).read
+    options = parse_stream_read_options(request.options, default_cluster()).read
     partitions = [pickle.loads(body) for body in request.partitions]
     plans = [partition.value for partition in partitions if partition is not None]  # None: see `installed.plan_of`
     tasks = [msgspec.msgpack.decode(plan, type=TaskToRead) for plan in plans]

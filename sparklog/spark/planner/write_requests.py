@@ -25,6 +25,7 @@ from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
+from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.open_store import is_relative, join_url
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from sparklog.spark.write.batch_writer import BatchWriter
 
-_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _LOCAL: Final = "file://"
 _HDFS: Final = "hdfs://"
 _TYPES: Final = {  # what Java takes of each column, in the words of `DataType.simpleString`; Python takes more
@@ -179,7 +179,7 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     ):
         return None
     check_written_options(given, schema)
-    return planned_writer(parse_write_options(given, os.environ.get(_CLUSTER_VARIABLE)), schema)
+    return planned_writer(parse_write_options(given, default_cluster()), schema)
 
 
 def _task(writer: BatchWriter) -> _TaskPlan | None:

@@ -350,10 +350,12 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
 
     Retention removes whole slices, so only slices whose newest record is too old count.
     """
+    from sparklog.core.maintenance.retention_rule import expired_below_us
+
     written_ms = now_ms()
     expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state
-    limits: dict[TopicId, int | None] = {}
+    limits: dict[TopicId, tuple[int | None, int | None]] = {}
     for slice_ in command.slices:
         topic = state.topics.get(slice_.topic_id)
         if topic is None:
@@ -361,9 +363,10 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
         if slice_.topic_id not in limits:
             config = state.topic_config(topic)
             by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-            limits[slice_.topic_id] = config.retention_ms if by_creation and config.delete else None
-        limit_ms = limits[slice_.topic_id]
-        if limit_ms is not None and slice_.max_timestamp_us < (written_ms - limit_ms) * 1000:
+            below_us = expired_below_us(config, written_ms) if by_creation else None
+            limits[slice_.topic_id] = below_us, config.retention_ms
+        below_us, limit_ms = limits[slice_.topic_id]
+        if below_us is not None and limit_ms is not None and slice_.max_timestamp_us < below_us:
             records, _ = expired.get(topic.name, (0, limit_ms))
             expired[topic.name] = (records + slice_.records, limit_ms)
     return expired
