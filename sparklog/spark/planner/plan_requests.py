@@ -74,7 +74,7 @@ class _Store(msgspec.Struct):
     zone: str
 
 
-class _Task(msgspec.Struct):
+class _ReadTaskForJava(msgspec.Struct):
     """The work of one task. `task`: the same as a TaskToRead in MessagePack, so that Python can continue the read."""
 
     ranges: list[_Range]
@@ -84,7 +84,7 @@ class _Task(msgspec.Struct):
 
 
 class _Plan(msgspec.Struct):
-    tasks: list[_Task]
+    tasks: list[_ReadTaskForJava]
     warnings: list[str]
 
 
@@ -156,14 +156,14 @@ def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[s
     return _Plan([_task(task, options.fail_on_data_loss) for task in tasks], warnings)
 
 
-def _task(task: TaskToRead, fail_on_data_loss: bool) -> _Task:
+def _task(task: TaskToRead, fail_on_data_loss: bool) -> _ReadTaskForJava:
     addresses, stores = task.addresses, Stores(task.addresses)
     described = {
         store: _Store(join_url(addresses.cluster, url), addresses.zones.get(store, ""))
         for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
-    return _Task(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
+    return _ReadTaskForJava(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:

@@ -1,6 +1,6 @@
 """Performs a batch write for the JVM: plans and commits it in the driver, and raises the errors of its tasks.
 
-    begin_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
+    plan_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
 
 The plan, the command, the errors and the log lines are those of `write/batch_writer.py`.
 """
@@ -47,7 +47,7 @@ _TYPES: Final = {  # what Java takes of each column, in the words of `DataType.s
 _ERRNOS: Final = {os.strerror(number): number for number in errno.errorcode}
 
 
-class _Begin(msgspec.Struct):
+class _WriteToPlan(msgspec.Struct):
     options: dict[str, str]
     schema: str
 
@@ -88,7 +88,7 @@ class _Format(msgspec.Struct):
     blocks_at: int
 
 
-class _TaskPlan(msgspec.Struct):
+class _WritePlanForJava(msgspec.Struct):
     """The plan of the tasks. `plan`: the same as a WritePlan in MessagePack, so that Python can raise task errors."""
 
     n0: int
@@ -100,11 +100,11 @@ class _TaskPlan(msgspec.Struct):
     plan: bytes
 
 
-class _Begun(msgspec.Struct):
+class _PlannedWrite(msgspec.Struct):
     """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
 
     writer: bytes
-    task: _TaskPlan
+    task: _WritePlanForJava
 
 
 class _Message(msgspec.Struct):
@@ -144,12 +144,12 @@ class _Failure(msgspec.Struct):
     reason: str
 
 
-def _begin_write(payload: bytes) -> bytes:
+def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write; null if the Python data source must do the write, or raise its error.
 
     Python can write more types, and to more stores, than Java.
     """
-    request = msgspec.json.decode(payload, type=_Begin)
+    request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
@@ -162,11 +162,11 @@ def _begin_write(payload: bytes) -> bytes:
         writer = _writer(request.options, schema)
     except (SparklogError, PySparkException):
         return b"null"
-    task = None if writer is None or writer.done is not None else _task(writer)
+    task = None if writer is None or writer.done is not None else _plan_for_java(writer)
     if writer is None or task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_Begun(pickle.dumps(writer), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))
 
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
@@ -182,7 +182,7 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     return planned_writer(parse_write_options(given, default_cluster()), schema)
 
 
-def _task(writer: BatchWriter) -> _TaskPlan | None:
+def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
     """The plan of a write's tasks; None unless each partition goes to one store, and Java can write to it."""
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
@@ -191,7 +191,9 @@ def _task(writer: BatchWriter) -> _TaskPlan | None:
     described = {topic.name: _topic(plan, topic) for topic in topics}
     if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
         return None
-    return _TaskPlan(plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan)
+    return _WritePlanForJava(
+        plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan
+    )
 
 
 def _format(schema: pa.Schema) -> _Format:
@@ -277,7 +279,7 @@ def _blame_store(payload: bytes) -> bytes:
 
 
 WRITE_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "begin_write": _begin_write,
+    "plan_write": _plan_write,
     "commit_write": _commit_write,
     "abort_write": _abort_write,
     "refuse_row": _refuse_row,
