@@ -61,7 +61,7 @@ tf-check: setup ## terraform/ without an account: format, validation, its tests,
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/chain/test_simulation.py tests/sim \
-		tests/log/write/test_object_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
+		tests/log/write/test_objects_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
 		tests/spark/test_bench.py tests/spark/maintain/test_key_shuffle.py tests/spark/test_memory.py tests/examples tests/coordinator/test_fuzz.py \
 		tests/cli/test_secrets.py tests/docs/test_readme.py tests/bench/test_replicas.py tests/client tests/core/producing tests/core/reading \
 		tests/restores tests/spark/stream tests/conf tests/terraform/rights tests/jvm tests/spark/columns

@@ -17,10 +17,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
+from sparklog.chain.head import Draft, Head
 from sparklog.client.cluster import Cluster
-from sparklog.core.apply import apply_entry
 from sparklog.core.replication.partition import Replication
-from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 
 RED = "#d62728"
@@ -47,10 +46,11 @@ class Step:
 def history(cluster: Cluster, topic: str) -> Mapping[int, Sequence[Step]]:
     """The history of each partition of a topic, entry by entry. The chain must still have all of its entries."""
     follower = cluster.connection.follower
-    state = ClusterState()
+    draft = Draft(Head())
     steps: dict[int, list[Step]] = {}
     for entry in follower.entries(EntryNumber(n) for n in range(follower.state.n + 1)):
-        apply_entry(state, entry.commands, entry.at)
+        draft.apply(entry, b"", {})  # nothing compares the hash of its bytes
+        state = draft.state
         named = state.topic_named(topic)
         for partition in state.partitions_of(named) if named is not None else ():
             of_partition = steps.setdefault(partition.partition, [])

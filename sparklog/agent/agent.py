@@ -33,7 +33,7 @@ from sparklog.agent.backoff import Backoff
 from sparklog.agent.conversation import Conversation
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.heartbeats import Heartbeats
-from sparklog.agent.losses import is_of_another_life, searched
+from sparklog.agent.losses import is_another_incarnation, searched
 from sparklog.agent.news import News
 from sparklog.agent.progress import Progress, notes_of_dropped
 from sparklog.core.commands import (
@@ -225,7 +225,7 @@ class Agent:
                 "registers it again, then start the agent"
             )
         if self._registration != store.registration:
-            # The objects fetched so far may have been on the store in an earlier life only.
+            # The objects fetched so far may have been on an earlier incarnation of the store only.
             self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
         return store
 
@@ -300,10 +300,10 @@ class Agent:
         self._registered(state)
         self._fetchers.lost_something = False
         mark = yield from self._patiently(ReadIncarnation)
-        if is_of_another_life(self._registered(state), mark, state):
+        if is_another_incarnation(self._registered(state), mark, state):
             state = yield from self._follow()  # another process may have reported the loss meanwhile
             mark = yield from self._patiently(ReadIncarnation)  # or the disk was not mounted for a moment
-        if is_of_another_life(self._registered(state), mark, state):
+        if is_another_incarnation(self._registered(state), mark, state):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
         chosen = held if thorough else self._next_of(held)
@@ -342,7 +342,7 @@ class Agent:
             mark = yield from self._marked(state)
             state = yield from self._follow()
         now = self._registered(state)
-        if now.registration != store.registration or is_of_another_life(now, mark, state) != wiped:
+        if now.registration != store.registration or is_another_incarnation(now, mark, state) != wiped:
             self._examine_at_ms = 0  # another process has reported the loss
             return state
         if not ends and not wiped:

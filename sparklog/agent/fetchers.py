@@ -18,7 +18,7 @@ from sparklog.core.placement.replica_fetch import FetchBatch, FetchLimits, Objec
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.host.dice import Dice
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.log.objects.object_copy import FetchResult
 
 K = TypeVar("K", StoreId, TopicPartition)
@@ -141,7 +141,7 @@ class Fetchers:
             case Damaged():
                 notes += self._stopped(batch, request.wanted, str(reply), now_ms)
             case SparklogError():
-                self.lost_something |= isinstance(reply, AnotherLife)
+                self.lost_something |= isinstance(reply, AnotherIncarnation)
                 notes += self._own_failed(str(reply), now_ms)
             case _:
                 raise TypeError(f"wanted a FetchResult or an error, found {reply!r}")

@@ -16,7 +16,7 @@ from sparklog.storage.keys import INCARNATION
 T = TypeVar("T")
 
 
-def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterState) -> bool:
+def is_another_incarnation(store: Store, mark: Incarnation | None, state: ClusterState) -> bool:
     """True if the store was wiped or swapped. `mark`: the INCARNATION that it has; None if it has none.
 
     Raises InconsistentClusterId if the mark is that of another cluster, and DuplicateBrokerRegistration if it is that

@@ -151,8 +151,8 @@ class Cluster(Admin, AnswersKafkaMethods):
         import pyarrow as pa
 
         from sparklog.client.commits.commit_write import commit_append
-        from sparklog.client.plans.upload_rows import upload_rows
-        from sparklog.client.plans.write_rows import check_arrow, check_partition_named, producer_slices
+        from sparklog.client.plans.plan_and_upload import plan_and_upload
+        from sparklog.client.plans.task_upload import check_arrow, check_partition_named, producer_slices
         from sparklog.log.records_schema import left_out_warning
 
         check_arrow(rows)
@@ -167,7 +167,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         if consumed is not None:
             state = self.connection.follower.newest_state()
             offsets = commit_with_records(state, *consumed)
-        plan, written, spent_ms = upload_rows(self.connection, topic, batches, compression, durability, timeout_ms)
+        plan, written, spent_ms = plan_and_upload(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id, consumed=offsets)
         nothing = CommandResult(plan.n0, plan.n0, 0)

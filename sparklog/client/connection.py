@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.mirror.mirrors import Mirrors
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
@@ -26,7 +26,14 @@ from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
-from sparklog.log.cluster_stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
+from sparklog.log.cluster_stores import (
+    StoreAddresses,
+    Stores,
+    addresses_in,
+    addresses_to_carry,
+    open_metadata,
+    open_registered,
+)
 from sparklog.log.incarnation import check_incarnation
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.http.calls import Calls
@@ -63,7 +70,7 @@ class Connection:
         if self.coordinators is None:
             self.url = absolute_url(url)
             metadata = open_metadata(self.url, self._settings)
-            mirrors = Mirrors(metadata, self._registered, self._is_elsewhere, _check_life)
+            mirrors = Mirrors(metadata, self._registered, self._is_elsewhere, _check_incarnation)
             self.follower = Follower(metadata, mirrors=mirrors)
         else:
             cluster = self.coordinators.cluster()
@@ -75,16 +82,16 @@ class Connection:
             self.follower.store.keep_to(META, lambda: entry_key(self.follower.head.n))
         if self.coordinators is not None:
             self.check_chain(cluster.chain_id)
-        self.committer = Coordinated(self.follower, author or default_author(), calls, self.coordinators)
+        self.committer = ClientCommitter(self.follower, author or default_author(), calls, self.coordinators)
         self.waiting = Waiting(self.committer)
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:
         """The cluster's stores, as registered in `state`."""
-        places = places_in(state, self.url, self._settings)
+        addresses = addresses_in(state, self.url, self._settings)
         stores = self._stores
-        if stores is None or stores.places != places:
-            stores = self._stores = Stores(places) if stores is None else stores.at(places)
+        if stores is None or stores.addresses != addresses:
+            stores = self._stores = Stores(addresses) if stores is None else stores.at(addresses)
         return stores
 
     def _registered(self, state: ClusterState, store: StoreId) -> ObjectStore:
@@ -95,17 +102,17 @@ class Connection:
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
         """Open the cluster's stores again, with calls that fail after `timeout_ms`, except on local disks."""
-        places = places_in(state, self.url, self._settings)
+        addresses = addresses_in(state, self.url, self._settings)
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
-            for store, url in places.urls.items()
+            for store, url in addresses.urls.items()
             if has_timeout(join_url(self.url, url))
         }
-        return Stores(replace(places, settings=StorageSettings(hasty).over(self._settings)))
+        return Stores(replace(addresses, settings=StorageSettings(hasty).over(self._settings)))
 
-    def places(self, state: ClusterState) -> StorePlaces:
+    def addresses(self, state: ClusterState) -> StoreAddresses:
         """The addresses and settings of the cluster's stores, without secrets, to be sent to Spark tasks."""
-        return places_to_carry(places_in(state, self.url, self._settings))
+        return addresses_to_carry(addresses_in(state, self.url, self._settings))
 
     def open_store(self, store: StoreId, url: str) -> ObjectStore:
         """Open a store, registered or not, at `url`, which may be relative to the cluster's address."""
@@ -147,7 +154,7 @@ class Connection:
         self.committer.close()
 
 
-def _check_life(target: ObjectStore, store: Store) -> None:
+def _check_incarnation(target: ObjectStore, store: Store) -> None:
     check_incarnation(target, store.incarnation)
 
 

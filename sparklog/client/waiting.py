@@ -21,7 +21,7 @@ from typing import Final
 
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS, longer
 from sparklog.client.asked_coordinator import AskedCoordinator
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
@@ -39,7 +39,7 @@ LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless
 class Waiting:
     """Waits for new entries of a connection's chain. All callers share the reads of the chain. Thread-safe."""
 
-    def __init__(self, committer: Coordinated) -> None:
+    def __init__(self, committer: ClientCommitter) -> None:
         self._committer = committer
         self._follower = committer.follower
         self._looks = 0  # looks begun so far

@@ -7,7 +7,6 @@ end of each entry.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import assert_never
 
 import msgspec
@@ -82,16 +81,6 @@ from sparklog.core.types import (
     TopicId,
     TopicPartition,
 )
-
-
-def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At) -> None:
-    """Apply the commands of entry `at`, then set the state's `n` and `time_ms` to those of the entry. `at.n` must be
-    `state.n + 1`.
-    """
-    for command in commands:
-        apply_command(state, command, at)
-    state.n = at.n
-    state.time_ms = at.time_ms
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:

@@ -8,8 +8,8 @@ from sparklog.core.commands import Application
 from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.groups.membership import ConsumerGroup, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner
-from sparklog.core.numbering import records_between
 from sparklog.core.replication.partition_change import PartitionChange
+from sparklog.core.row_offsets import records_between
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

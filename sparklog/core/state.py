@@ -20,9 +20,9 @@ from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.describe.readable import one_line_repr
 from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.maintenance.cleaner import Cleaner
-from sparklog.core.numbering import most_records
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
+from sparklog.core.row_offsets import most_records
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.offset_table import OffsetTable
@@ -259,6 +259,11 @@ class ClusterState:
     def first_entry(self) -> EntryNumber:
         """The number of the chain's first entry."""
         return first_entry(len(self.ancestors))
+
+    @property
+    def n0(self) -> EntryNumber:
+        """The `n0` of a command that begins now."""
+        return EntryNumber(max(self.n, 0))
 
     def registrations(self) -> dict[StoreId, int]:
         """Return the registration number of each store that is not fenced."""

@@ -30,8 +30,8 @@ from typing import Final
 import numpy as np
 
 from sparklog.core.idempotence.producers import KEPT_BATCHES, SEQUENCES, sequence_after
-from sparklog.core.numbering import records_between
 from sparklog.core.replication.replica_invariants import broken
+from sparklog.core.row_offsets import records_between
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.tables.slice_table import partition_key, split_keys, topic_partition_of

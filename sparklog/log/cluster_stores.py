@@ -32,7 +32,7 @@ _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 
 
-class StorePlaces(msgspec.Struct, frozen=True):
+class StoreAddresses(msgspec.Struct, frozen=True):
     """The addresses of a cluster's stores, in a form that can be sent to tasks.
 
     `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes secrets
@@ -50,50 +50,50 @@ class StorePlaces(msgspec.Struct, frozen=True):
     ancestors: int | None = None
 
 
-def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StorePlaces:
+def addresses_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StoreAddresses:
     """The addresses of the stores that are registered in `state`."""
     stores = state.stores.values()
     urls = {store.store: store.url for store in stores}
     zones = {store.store: store.zone for store in stores if store.reachable}
     ancestors = len(state.ancestors) if effective_cluster(state.config).metadata_copies else None
-    return StorePlaces(cluster, urls, settings, zones, ancestors=ancestors)
+    return StoreAddresses(cluster, urls, settings, zones, ancestors=ancestors)
 
 
-def places_to_carry(places: StorePlaces) -> StorePlaces:
+def addresses_to_carry(addresses: StoreAddresses) -> StoreAddresses:
     """Return the addresses to send to tasks. Secrets are removed, and endpoints, regions and account names from this
     process's environment are added.
     """
     plain = {
         f"{store}.{key}": value
-        for store, url in [(METADATA_STORE, "."), *places.urls.items()]
-        if "@" not in (address := join_url(places.cluster, url))  # such an address names the account of its container
+        for store, url in [(METADATA_STORE, "."), *addresses.urls.items()]
+        if "@" not in (address := join_url(addresses.cluster, url))  # such an address names its container's account
         for key, names in _ENVIRONMENT.get(address.partition("://")[0], {}).items()
         if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
     }
-    settings = places.settings.without_secrets().over(StorageSettings(plain))
-    return msgspec.structs.replace(places, settings=settings)
+    settings = addresses.settings.without_secrets().over(StorageSettings(plain))
+    return msgspec.structs.replace(addresses, settings=settings)
 
 
 class Stores:
     """Opens registered stores, each on its first use. Each process creates its own object of this class."""
 
-    def __init__(self, places: StorePlaces, failures: StoreFailures = OF_THIS_PROCESS) -> None:
-        self.places = places
-        self._zone = os.environ.get(ZONE_VARIABLE) or places.zone
+    def __init__(self, addresses: StoreAddresses, failures: StoreFailures = OF_THIS_PROCESS) -> None:
+        self.addresses = addresses
+        self._zone = os.environ.get(ZONE_VARIABLE) or addresses.zone
         self._failures = failures
-        self._settings = settings_here(places.settings)
+        self._settings = settings_here(addresses.settings)
         self._open: dict[StoreId, ObjectStore] = {}
 
-    def at(self, places: StorePlaces) -> Stores:
-        """Return the stores at the addresses `places`. If the cluster's address and the settings are the same as
+    def at(self, addresses: StoreAddresses) -> Stores:
+        """Return the stores at these addresses. If the cluster's address and the settings are the same as
         before, stores with the same address stay open.
         """
-        moved = Stores(places, self._failures)
-        if (places.cluster, places.settings) == (self.places.cluster, self.places.settings):
-            if places.urls == self.places.urls:
+        moved = Stores(addresses, self._failures)
+        if (addresses.cluster, addresses.settings) == (self.addresses.cluster, self.addresses.settings):
+            if addresses.urls == self.addresses.urls:
                 moved._open = self._open
             else:
-                kept = self.places.urls.items() & places.urls.items()
+                kept = self.addresses.urls.items() & addresses.urls.items()
                 moved._open = {store: self._open[store] for store, _ in kept if store in self._open}
         return moved
 
@@ -102,7 +102,7 @@ class Stores:
         opened = self._open.get(store)
         if opened is None:
             opened = self._open[store] = open_registered(
-                self.places.cluster, store, self.places.urls[store], self._settings
+                self.addresses.cluster, store, self.addresses.urls[store], self._settings
             )
         return opened
 
@@ -111,13 +111,13 @@ class Stores:
 
         Checks nothing if the cluster has no copies of its metadata.
         """
-        if self.places.ancestors is not None:
-            check_owner(self.get(store), self.places.ancestors)
+        if self.addresses.ancestors is not None:
+            check_owner(self.get(store), self.addresses.ancestors)
 
     def named(self, store: StoreId) -> str:
         """Return the id and address of a registered store as text, for messages."""
         opened = self._open.get(store)
-        return f"store {store} at {self.places.urls[store] if opened is None else opened.url}"
+        return f"store {store} at {self.addresses.urls[store] if opened is None else opened.url}"
 
     def id_of(self, store: ObjectStore) -> StoreId | None:
         """Return the id of `store` if this object has opened it, else None."""
@@ -129,7 +129,7 @@ class Stores:
         Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
         order is that of `part.stores`.
         """
-        known = (store for store in part.stores if store in self.places.urls)
+        known = (store for store in part.stores if store in self.addresses.urls)
         return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
@@ -141,10 +141,10 @@ class Stores:
         return self._failures.is_recent(self._address(store))
 
     def _is_near(self, store: StoreId) -> bool:
-        return self._zone != "" and self.places.zones.get(store) == self._zone
+        return self._zone != "" and self.addresses.zones.get(store) == self._zone
 
     def _address(self, store: StoreId) -> str:
-        return f"{self.places.urls[store]} of {self.places.cluster}"
+        return f"{self.addresses.urls[store]} of {self.addresses.cluster}"
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:

@@ -76,7 +76,7 @@ def of_another_cluster(mark: Incarnation, target: ObjectStore, store: str) -> In
     )
 
 
-class AnotherLife(StoreUnavailable):
+class AnotherIncarnation(StoreUnavailable):
     """The store's INCARNATION is not the registered one, so everything that was written to the store may be gone."""
 
 
@@ -84,8 +84,8 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
     """Check that the store has its registered INCARNATION, in the same place as these objects and their indexes.
 
     Call this with the objects that a commit will declare to be on the store. If a disk was not mounted, they were
-    written into the empty mount folder, and are not on the disk that has the INCARNATION. Raises AnotherLife, and the
-    store's errors.
+    written into the empty mount folder, and are not on the disk that has the INCARNATION. Raises AnotherIncarnation,
+    and the store's errors.
     """
     written = [name for key in objects for name in (key, index_key(key))]
     wanted = f"wanted {INCARNATION} {registered} at {target.url}"
@@ -98,8 +98,8 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
         if existing is not None:
             raise
     except Conflict as error:
-        raise AnotherLife(f"{wanted}, found something else: {error.message}") from error
+        raise AnotherIncarnation(f"{wanted}, found something else: {error.message}") from error
     if existing is None:
-        raise AnotherLife(f"{wanted}, found none: the store was wiped, or is not mounted")
+        raise AnotherIncarnation(f"{wanted}, found none: the store was wiped, or is not mounted")
     if existing.incarnation != registered:
-        raise AnotherLife(f"{wanted}, found {existing.incarnation}: the store was wiped or swapped")
+        raise AnotherIncarnation(f"{wanted}, found {existing.incarnation}: the store was wiped or swapped")

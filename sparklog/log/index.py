@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, UnsupportedVersion
-from sparklog.core.numbering import Int64Array, SliceOffsets, is_dense
+from sparklog.core.row_offsets import Int64Array, SliceOffsets, is_dense
 from sparklog.core.types import NewObject, Slice
 from sparklog.log.batch import PARTITION_KEY, crc32c, offset_bounds, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START

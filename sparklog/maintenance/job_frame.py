@@ -37,7 +37,7 @@ from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import EntryNumber, ObjectNumber
 from sparklog.host.clock import Clock, SystemClock
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.maintenance.job_output import JobOutput
 from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
@@ -219,12 +219,12 @@ class JobFrame:
         if not self.due_deletions().objects:
             return DeletionResult()
         state = self.settled_state()
-        places = self.connection.places(state)
+        addresses = self.connection.addresses(state)
         due = due_for_deletion(state, self.clock.now_ms(), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
             state = self.connection.follower.newest_state()
             groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
-            orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in groups]
+            orders = [msgspec.msgpack.encode(_DeletionOrder(addresses, group)) for group in groups]
             alone = len(due) <= DELETED_AT_ONCE
             results = [_delete(order) for order in orders] if alone else self.tasks.run(_delete, orders)
             for group, body in zip(groups, results, strict=True):
@@ -340,14 +340,14 @@ def _report(
 
 
 class _DeletionOrder(msgspec.Struct, frozen=True):
-    places: StorePlaces
+    addresses: StoreAddresses
     objects: tuple[ObjectToDelete, ...]
 
 
 def _delete(payload: bytes) -> bytes:
     """Task: delete the objects of a _DeletionOrder, and return a Deleted."""
     order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
-    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.places)))
+    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.addresses)))
 
 
 def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:

@@ -28,7 +28,7 @@ from sparklog.core.placement.replica_fetch import (
 )
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.incarnation import read_incarnation
 from sparklog.log.objects.object_copy import fetch_in_life
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
@@ -121,10 +121,10 @@ class ReplicationJob:
         For the rest of this run, gives up each replica for which a copy failed. Adds to `failing` the sources that did
         not answer.
         """
-        places = frame.connection.places(state)
+        addresses = frame.connection.addresses(state)
         checked: set[ObjectNumber] = set()
         for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
-            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
+            orders = [FetchOrder(addresses, store, state.stores[store].incarnation, pack) for pack in round_]
             bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
             for order, body in zip(orders, bodies, strict=True):
                 outcome = msgspec.msgpack.decode(body, type=FetchOutcome)
@@ -204,7 +204,7 @@ class ReplicationJob:
 class FetchOrder(msgspec.Struct, frozen=True):
     """The work of one task: objects to copy to `store`, whose registered INCARNATION is `incarnation`."""
 
-    places: StorePlaces
+    addresses: StoreAddresses
     store: StoreId
     incarnation: str
     objects: tuple[ObjectToFetch, ...]
@@ -223,7 +223,7 @@ class FetchOutcome(msgspec.Struct, frozen=True):
 def fetch_objects(payload: bytes) -> bytes:
     """Task: copy the objects of a FetchOrder, and return a FetchOutcome. A source that failed is asked last."""
     order = msgspec.msgpack.decode(payload, type=FetchOrder)
-    stores = Stores(order.places)
+    stores = Stores(order.addresses)
     failing: dict[StoreId, None] = {}
     errors = []
     for object_ in order.objects:

@@ -57,31 +57,32 @@ class AtTimestamp(msgspec.Struct, frozen=True):
     timestamp_us: int
 
 
-Position = Earliest | Latest | AtOffset | AtTimestamp
+# Where the read of a partition begins or ends.
+ReadBound = Earliest | Latest | AtOffset | AtTimestamp
 
 
 class EveryPartition(msgspec.Struct, frozen=True):
-    """One position for every partition that is read."""
+    """One bound for every partition that is read."""
 
-    position: Position
+    bound: ReadBound
 
-    def at(self, topic: str, partition: int) -> Position:
-        """The position in this partition."""
-        return self.position
+    def at(self, topic: str, partition: int) -> ReadBound:
+        """The bound in this partition."""
+        return self.bound
 
 
 class PerPartition(msgspec.Struct, frozen=True):
-    """A position for each partition, by topic and partition. It must name exactly the partitions that are read."""
+    """A bound for each partition, by topic and partition. It must name exactly the partitions that are read."""
 
-    positions: Mapping[str, Mapping[PartitionIndex, Position]]
+    bounds: Mapping[str, Mapping[PartitionIndex, ReadBound]]
 
-    def at(self, topic: str, partition: int) -> Position:
-        """Return the position in this partition. Raises KeyError if it has none, which `check_names_all` rules out."""
-        return self.positions[topic][PartitionIndex(partition)]
+    def at(self, topic: str, partition: int) -> ReadBound:
+        """Return the bound in this partition. Raises KeyError if it has none, which `check_names_all` rules out."""
+        return self.bounds[topic][PartitionIndex(partition)]
 
     def partitions(self) -> set[tuple[str, PartitionIndex]]:
         """All named (topic, partition) pairs."""
-        return {(topic, partition) for topic, by_partition in self.positions.items() for partition in by_partition}
+        return {(topic, partition) for topic, by_partition in self.bounds.items() for partition in by_partition}
 
 
 OffsetSpec = EveryPartition | PerPartition
@@ -111,7 +112,7 @@ def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> Of
     return PerPartition(
         {
             topic: {
-                partition: _offset_position(f"{option}: {topic}-{partition}", value, words)
+                partition: _offset_bound(f"{option}: {topic}-{partition}", value, words)
                 for partition, value in _by_partition(option, topic, inner, wanted)
             }
             for topic, inner in table.items()
@@ -186,13 +187,13 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
     These ranges are a start at latest, an end at earliest, an end before its start, and a start and an end that name
     different partitions.
     """
-    _refuse_position(
+    _refuse_bound(
         start_option,
         start,
         Latest,
         f"a batch read can't start at latest (-1): wanted {offsets_form(FROM_EARLIEST)}, or a startingTimestamp",
     )
-    _refuse_position(
+    _refuse_bound(
         end_option,
         end,
         Earliest,
@@ -209,7 +210,7 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
             place = f"{topic}-{partition}"
             _check_order(start_option, start.at(topic, partition), end_option, end.at(topic, partition), place)
     elif isinstance(start, EveryPartition) and isinstance(end, EveryPartition):
-        _check_order(start_option, start.position, end_option, end.position, "all partitions")
+        _check_order(start_option, start.bound, end_option, end.bound, "all partitions")
 
 
 def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
@@ -268,7 +269,7 @@ def _partition(raw: object) -> PartitionIndex | None:
     return PartitionIndex(value) if value is not None and value >= 0 and str(value) == str(raw) else None
 
 
-def _offset_position(where: str, raw: object, words: Sequence[str]) -> Position:
+def _offset_bound(where: str, raw: object, words: Sequence[str]) -> ReadBound:
     value = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
     if value is None or value < _EARLIEST:
         legal = " or ".join(f"{_NUMBERS[word]} ({word})" for word in reversed(words))
@@ -280,9 +281,9 @@ def _offset_position(where: str, raw: object, words: Sequence[str]) -> Position:
     return Earliest() if value == _EARLIEST else AtOffset(Offset(value))
 
 
-def _refuse_position(option: str, spec: OffsetSpec, kind: type[Position], reason: str) -> None:
+def _refuse_bound(option: str, spec: OffsetSpec, kind: type[ReadBound], reason: str) -> None:
     if isinstance(spec, EveryPartition):
-        if isinstance(spec.position, kind):
+        if isinstance(spec.bound, kind):
             raise InvalidOption(f"{option}: {reason}")
         return
     for topic, partition in sorted(spec.partitions()):
@@ -290,7 +291,7 @@ def _refuse_position(option: str, spec: OffsetSpec, kind: type[Position], reason
             raise InvalidOption(f"{option}: {topic}-{partition}: {reason}")
 
 
-def _check_order(start_option: str, start: Position, end_option: str, end: Position, place: str) -> None:
+def _check_order(start_option: str, start: ReadBound, end_option: str, end: ReadBound, place: str) -> None:
     if isinstance(start, AtOffset) and isinstance(end, AtOffset) and start.offset > end.offset:
         raise InvalidOption(
             f"{start_option} and {end_option}: wanted a start not after the end, "

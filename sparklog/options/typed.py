@@ -324,12 +324,12 @@ def _consumed(given: GivenOptions) -> ConsumedOffsets | None:
         raise InvalidOption("groupId: wanted groupId and consumedOffsets together, found only consumedOffsets")
     text = given.raw("consumedOffsets")
     spec = parse_offsets("consumedOffsets", text)
-    positions = spec.positions if isinstance(spec, PerPartition) else {}
+    bounds = spec.bounds if isinstance(spec, PerPartition) else {}
     offsets = {
         topic: {partition: at.offset for partition, at in by_partition.items() if isinstance(at, AtOffset)}
-        for topic, by_partition in positions.items()
+        for topic, by_partition in bounds.items()
     }
-    if not offsets or any(len(offsets[topic]) < len(positions[topic]) for topic in offsets):
+    if not offsets or any(len(offsets[topic]) < len(bounds[topic]) for topic in offsets):
         raise InvalidOption(
             f"consumedOffsets: wanted {OPTIONS['consumedOffsets'].legal()}, found {shown(text)}: rows can't be made "
             "from earliest or latest, only from offsets"

@@ -1,4 +1,4 @@
-"""The shared connection of this process, whose code is imported at its first use: see `client.connection`.
+"""The cluster of the environment, and the shared connection, whose code is imported at its first use.
 
 Spark plans, pickles, runs and commits in separate Python processes, and each of them imports its own modules. Tasks
 read and write objects and hardly ever open a cluster, but a connection takes as long to import as everything else.
@@ -6,13 +6,14 @@ read and write objects and hardly ever open a cluster, but a connection takes as
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sparklog.client.connection import Connection
     from sparklog.core.config.storage import StorageSettings
 
-__all__ = ["shared"]
+__all__ = ["default_cluster", "shared"]
 
 
 def shared(url: str, settings: StorageSettings) -> Connection:
@@ -20,3 +21,8 @@ def shared(url: str, settings: StorageSettings) -> Connection:
     from sparklog.client import connection
 
     return connection.shared(url, settings)
+
+
+def default_cluster() -> str | None:
+    """Return the cluster of reads and writes without the option `cluster`: SPARKLOG_CLUSTER in the environment."""
+    return os.environ.get("SPARKLOG_CLUSTER")

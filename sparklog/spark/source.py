@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -14,12 +13,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sparklog.spark.lazy_connection import default_cluster
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparklog.options.typed import ReadOptions
-
-_CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
 
 
 class SparklogDataSource(DataSource):
@@ -40,10 +39,10 @@ class SparklogDataSource(DataSource):
         from sparklog.spark.table_options import keep_options, options_of_new_table
 
         table = options_of_new_table(self.options)
-        default_cluster = os.environ.get(_CLUSTER_VARIABLE)
+        default = default_cluster()
         if table is None:
-            return _schema_of(read_options_of_any(self.options, default_cluster))
-        schema = _schema_of(parse_read_options(table, default_cluster))
+            return _schema_of(read_options_of_any(self.options, default))
+        schema = _schema_of(parse_read_options(table, default))
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -54,7 +53,7 @@ class SparklogDataSource(DataSource):
 
         schema = _of_spark(schema)
         given = read_options_of_table(self.options, schema)
-        options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = parse_read_options(given, default_cluster())
         check_reader(given.get("reader"))
         self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
@@ -72,7 +71,7 @@ class SparklogDataSource(DataSource):
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
-        options = parse_stream_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = parse_stream_read_options(given, default_cluster())
         self.options.clear()  # as in `reader`
         return StreamReader(options, schema)
 
@@ -90,7 +89,7 @@ class SparklogDataSource(DataSource):
             raise InvalidInput('a log can only be appended to: use mode("append")')
         schema = _of_spark(schema)
         check_written_options(self.options, schema)
-        return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+        return begin_write(parse_write_options(self.options, default_cluster()), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return a writer of one micro-batch. It appends the rows, even in the output mode complete (`overwrite`).
@@ -102,7 +101,7 @@ class SparklogDataSource(DataSource):
         from sparklog.spark.write.stream_writer import begin_stream_write
 
         check_written_options(self.options, schema)
-        return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
+        return begin_stream_write(parse_stream_write_options(self.options, default_cluster()), schema)
 
 
 def _of_spark(schema: StructType | pa.Schema) -> StructType:

@@ -15,8 +15,8 @@ from sparklog.agent.agent_requests import Note, Reply, Request
 from sparklog.agent.run import perform
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Command, FenceStore, Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.partition import Replication
@@ -52,7 +52,7 @@ class ReplicatedCluster:
         rows = pa.table({"value": list(values)})
         if partition is not None:
             rows = rows.append_column("partition", pa.array([partition] * len(values), pa.int32()))
-        command = append_command(plan, [write_rows(plan, rows.to_batches())])
+        command = append_command(plan, [upload_task_rows(plan, rows.to_batches())])
         assert command is not None
         named = tuple(
             replace(each, holders=tuple(holder for holder in each.holders if holder.store in on))

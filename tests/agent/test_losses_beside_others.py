@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
 from sparklog.agent.agent_requests import Fetch, LookForObject, Reply, Request
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.log.objects.object_copy import FetchResult, SourceFailure
 from sparklog.maintenance.rewrite.roll_job import run_roll
@@ -88,7 +88,7 @@ def test_what_only_its_store_should_have_and_has_not_is_a_loss_at_once() -> None
     world = replicated_cluster()
     world.write("0")
     plan = planned_write(world.cluster)
-    tasks = [write_rows(plan, pa.table({"value": [value]}).to_batches()) for value in ("1", "2")]
+    tasks = [upload_task_rows(plan, pa.table({"value": [value]}).to_batches()) for value in ("1", "2")]
     command = append_command(plan, tasks)
     assert command is not None
     first, second = command.objects

@@ -12,13 +12,13 @@ from sparklog.agent.agent import EXAMINE_EVERY_MS
 from sparklog.agent.agent_requests import Fetch, Note, ReadIncarnation, Reply, Request
 from sparklog.agent.run import AgentRun, perform
 from sparklog.chain.commit.committer import Committer
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.core.commands import ClaimCoordination, Submission
 from sparklog.core.coordination import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
 from tests.kit.hand_clock import HandClock
 
@@ -77,7 +77,7 @@ def test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mount
         return outages[0]
 
     DrivenAgent(world, "c", before=without_the_disk).run(10_000)
-    assert isinstance(outages[0], AnotherLife)
+    assert isinstance(outages[0], AnotherIncarnation)
     assert world.replicas() == "a:abc a1 b1 c1"
     assert world.objects("c") == world.objects("a")
     world.cluster.close()
@@ -111,7 +111,7 @@ def test_a_store_that_is_removed_while_its_agent_looks_is_named() -> None:
 def test_an_agent_that_stops_does_not_wait_long_for_a_dead_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     world = replicated_cluster()
     committer = world.cluster.connection.committer
-    assert isinstance(committer, Coordinated)
+    assert isinstance(committer, ClientCommitter)
     nobody_there = "http://127.0.0.1:9"
     author = Author("coordinator", "dead", 1)
     claim = ClaimCoordination(1, "dead", nobody_there)
@@ -120,7 +120,7 @@ def test_an_agent_that_stops_does_not_wait_long_for_a_dead_coordinator(monkeypat
 
     def submit(submission: Submission, timeout_ms: int) -> CommandResult:
         waited_ms.append(timeout_ms)
-        return Coordinated.submit(committer, submission, timeout_ms=1)
+        return ClientCommitter.submit(committer, submission, timeout_ms=1)
 
     monkeypatch.setattr(committer, "submit", submit)
     said: list[Note] = []

@@ -151,7 +151,7 @@ def _cluster_on(store: ObjectStore) -> Committer:
 def _committed(committer: Committer, callers: int, each: int) -> Commits:
     """Let this many callers commit `each` appends of one record."""
     (store,) = committer.follower.state.stores.values()
-    n0, holders = committer.position(), (Holder(store.store, store.registration),)
+    n0, holders = committer.follower.state.n0, (Holder(store.store, store.registration),)
     prepared = [
         [
             Submission(new_command_id(), n0, append(partition=number % PARTITIONS, n0=n0, holders=holders))

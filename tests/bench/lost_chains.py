@@ -92,7 +92,7 @@ def _write_entries(cluster: Cluster, entries: int) -> None:
     holders = tuple(Holder(store, registration) for store, registration in state.registrations().items())
     partitions = next(iter(state.topics.values())).partitions
     for number in range(entries):
-        n0 = committer.position()
+        n0 = committer.follower.state.n0
         command = append(partition=number % partitions, n0=n0, holders=holders)
         committer.submit(Submission(new_command_id(), n0, command))
 

@@ -94,7 +94,7 @@ def soak(folder: Path, commits: int = COMMITS) -> list[Tenth]:
     step = max(1, commits // 10)
     begun, written = time.perf_counter(), 0
     for done in range(1, commits + 1):
-        submit(append(partition=done % PARTITIONS, n0=committer.position()))
+        submit(append(partition=done % PARTITIONS, n0=committer.follower.state.n0))
         if done % MAINTAINED_EVERY == 0:
             for command in _maintenance(committer):
                 submit(command)

@@ -66,13 +66,13 @@ class Member:
 
     def begin(self, command: Append) -> Submission:
         """A submission at the position that this member has read, without reading on."""
-        return Submission(new_command_id(), self.committer.position(), command)
+        return Submission(new_command_id(), self.committer.follower.state.n0, command)
 
     def submit(self, submission: Submission) -> CommandResult:
         return self.committer.submit(submission, TIMEOUT_MS)
 
     def append(self, records: int = 1, partition: int = 0) -> CommandResult:
-        return self.submit(self.begin(append(records, partition, n0=self.committer.position())))
+        return self.submit(self.begin(append(records, partition, n0=self.committer.follower.state.n0)))
 
     def uploads(self, partition: int = 0) -> list[UploadId]:
         """The uploads of a partition in offset order, as this member's state has them; one per slice."""

@@ -277,7 +277,7 @@ class World(Simulation):
             self._submit_floor(process, floor)
         else:
             n0 = EntryNumber(max(machine.head.n - self.dice.choice((0, 0, 3)), 0))  # uploaded then, begun now
-            begun = EntryNumber(max(machine.head.n, 0))
+            begun = machine.head.state.n0
             command = append(n0=n0, upload_id=UploadId(self._id()), partition=self.dice.randrange(2))
             attempt = Attempt(Submission(CommandId(self._id()), begun, command))
             self.attempts.append(attempt)
@@ -298,7 +298,7 @@ class World(Simulation):
     def _submit_floor(self, process: Process, floor: EntryNumber) -> None:
         machine = process.commits
         assert machine is not None
-        submission = Submission(CommandId(self._id()), EntryNumber(max(machine.head.n, 0)), RaiseFloor(floor))
+        submission = Submission(CommandId(self._id()), machine.head.state.n0, RaiseFloor(floor))
         machine.submit(Ticket(submission, self.now_ms + TIMEOUT_MS, TIMEOUT_MS), self._now())
         self._go_on(process)
 

@@ -33,7 +33,7 @@ class Coordinating:
         self.submit(ClaimCoordination(self.epoch, f"c{self.epoch}", f"http://c{self.epoch}"))
 
     def submit(self, command: ClaimCoordination | ResignCoordination | CreateTopic) -> CommandResult:
-        submission = Submission(new_command_id(), self.process.committer.position(), command)
+        submission = Submission(new_command_id(), self.process.committer.follower.state.n0, command)
         return self.process.committer.submit(submission, TIMEOUT_MS)
 
 
@@ -73,7 +73,7 @@ def test_one_that_was_made_to_resign_commits_nothing_more(chain: Member) -> None
 def test_what_it_sent_before_it_was_fenced_is_in_doubt_only_if_it_may_have_landed(chain: Member) -> None:
     old = coordinating(chain, 1)
     new = Coordinating(member(chain.store.inner), 2)
-    submission = old.process.begin(append(n0=old.process.committer.position()))
+    submission = old.process.begin(append(n0=old.process.committer.follower.state.n0))
     old.process.store.plan(Fault.REPLY_LOST, "put_if_absent", LOG)
     old.process.store.plan(Fault.UNAVAILABLE, times=1_000)
     with pytest.raises(OutcomeUnknown):

@@ -117,7 +117,7 @@ def test_a_block_above_floor_stays_and_a_result_in_doubt_is_read_back(chain: Mem
     for _ in range(2 * SMALL_BLOCK - 2 - 3):
         chain.append()
     writer = member(chain.store.inner)
-    submission = writer.begin(append(n0=writer.committer.position()))
+    submission = writer.begin(append(n0=writer.committer.follower.state.n0))
     result = writer.submit(submission)
     floor = RaiseFloor(submission.n0)
     chain.append()
@@ -259,7 +259,7 @@ def test_a_name_that_is_not_sparklogs_stays_and_the_next_run_asks_to_move_it_awa
 
 def test_a_process_far_behind_goes_on_from_a_snapshot(chain: Member) -> None:
     reader, writer = member(chain.store.inner), member(chain.store.inner)
-    below = writer.begin(append(n0=writer.committer.position()))
+    below = writer.begin(append(n0=writer.committer.follower.state.n0))
     deleted(chain.store.inner, grown(chain))
     reader.follower.catch_up()
     assert contents(reader.follower.state) == contents(chain.follower.state)

@@ -67,7 +67,7 @@ def dies_after_linking(names: Names, writer: Member, n: int, act: Callable[[], o
 
 def trusts_what_it_read(member: Member) -> None:
     """Act as if all entries were known to be durable."""
-    member.committer._machine._settled_n = 1_000_000
+    member.committer._machine._durable_n = 1_000_000
 
 
 @pytest.mark.parametrize("by", ["command id", "application version"])

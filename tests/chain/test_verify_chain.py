@@ -32,7 +32,7 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> Member:
     for at in range(6):
         chain.append(2, partition=at % 2)
     chain.committer.snapshots.write()
-    chain.submit(chain.begin(append(slices=[0, 1, 1] * (SLICES_INLINE // 3 + 1), n0=chain.committer.position())))
+    chain.submit(chain.begin(append(slices=[0, 1, 1] * (SLICES_INLINE // 3 + 1), n0=chain.committer.follower.state.n0)))
     for _ in range(6):
         chain.append()
     chain.committer.snapshots.write()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.cluster import Cluster
 from sparklog.client.commits.commit_write import commit_append
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import NewStore, RegisterStore, ReplicaReport, ReportReplicas
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.partition import Replication
@@ -34,7 +34,7 @@ def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durabil
     state = connection.follower.newest_state()
     return plan_write(
         state,
-        connection.places(state),
+        connection.addresses(state),
         new_command_id(),
         topic=topic,
         compression=None,
@@ -46,7 +46,7 @@ def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durabil
 def uploaded(cluster: Cluster, *values: str, durability: Durability = Durability()) -> tuple[WritePlan, TaskWritten]:  # noqa: B008
     """A plan, and what one task wrote by it."""
     plan = planned_write(cluster, durability=durability)
-    return plan, write_rows(plan, rows(values).to_batches())
+    return plan, upload_task_rows(plan, rows(values).to_batches())
 
 
 def commit(

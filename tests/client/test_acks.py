@@ -16,9 +16,9 @@ from sparklog.client.commits import commit_write as append_module
 from sparklog.client.commits import unawaited
 from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.commits.unawaited import UnawaitedCommits
-from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.plan_and_upload import plan_and_upload
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import Durability
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import (
     DropLagging,
     FenceStore,
@@ -65,7 +65,7 @@ def test_acks_1_needs_the_leaders_store_alone(cluster: Cluster, calls: StoreCall
 def test_acks_1_of_several_tasks_has_the_slices_of_each(cluster: Cluster, calls: StoreCalls) -> None:
     plan, first = uploaded(cluster, "3", durability=Durability(Acks.LEADER))
     calls.before["b"] = failing(dead("b"))
-    second = write_rows(plan, pa.table({"value": ["4", "5"]}).to_batches())
+    second = upload_task_rows(plan, pa.table({"value": ["4", "5"]}).to_batches())
     commit(cluster, plan, first, second)
     assert replicas(cluster) == "a:abc a6 b4 c6"
 
@@ -95,11 +95,11 @@ def test_acks_0_waits_for_nothing_and_hears_of_no_error(
     topic_id = cluster.describe("t").topic_id
 
     def deleted_meanwhile(*given: object) -> object:
-        planned = upload_rows(*given)  # type: ignore[arg-type]
+        planned = plan_and_upload(*given)  # type: ignore[arg-type]
         cluster.delete_topic("t")
         return planned
 
-    monkeypatch.setattr("sparklog.client.plans.upload_rows.upload_rows", deleted_meanwhile)
+    monkeypatch.setattr("sparklog.client.plans.plan_and_upload.plan_and_upload", deleted_meanwhile)
     cluster.append("t", pa.table({"value": ["7"]}), acks=0)
     cluster.close()
     assert (

@@ -11,7 +11,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer import fetches
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.errors import StoreUnavailable
-from sparklog.log.read import scan
+from sparklog.log.read import slices_ahead
 from sparklog.storage.memory import MemoryStore
 from tests.client.orders import P0, P1, P2, RECORDS, cluster
 from tests.kit.log import fill
@@ -76,8 +76,8 @@ def test_the_next_partitions_are_fetched_while_the_first_one_is_read(
 def test_what_is_fetched_ahead_takes_no_more_than_a_call_may(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     size_bytes = cluster.describe("orders").partitions[0].size_bytes
     begun: list[object] = []
-    in_background = scan.in_background
-    monkeypatch.setattr(scan, "in_background", lambda fetch: begun.append(fetch) or in_background(fetch))
+    in_background = slices_ahead.in_background
+    monkeypatch.setattr(slices_ahead, "in_background", lambda fetch: begun.append(fetch) or in_background(fetch))
     for most_bytes, most_begun in ((1, 0), (size_bytes, 1), (2 * size_bytes, 2)):
         begun.clear()
         with reader(cluster, fetch_max_bytes=most_bytes) as consumer:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.client.cluster import Cluster
-from sparklog.client.plans import write_rows as write_rows_module
-from sparklog.client.plans.write_rows import write_rows
+from sparklog.client.plans import task_upload
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.core.commands import AgentUp
 from sparklog.core.errors import (
     Landed,
@@ -72,7 +72,7 @@ def test_a_store_that_is_swapped_between_two_objects_holds_neither(cluster: Clus
                 store(cluster, "b").delete(INCARNATION)
 
     calls.before["b"] = swapped
-    written = write_rows(plan, [pa.record_batch({"value": ["1", "2"], "topic": ["t", "u"]})])
+    written = upload_task_rows(plan, [pa.record_batch({"value": ["1", "2"], "topic": ["t", "u"]})])
     assert [[each.store for each in named.holders] for named in written.objects] == [[A, C], [A, C]]
     assert "found none: the store was wiped" in written.not_taken[B]
 
@@ -132,8 +132,8 @@ def test_a_follower_that_hangs_holds_up_one_write_and_the_next_after_a_while(
     assert replicas(cluster) == "a:ac a4 b3 c4"
     cluster.submit(AgentUp(B, cluster.connection.follower.state.stores[B].registration))
     now_ms = [0]
-    monkeypatch.setattr(write_rows_module, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
-    monkeypatch.setattr(store_lanes, "FOLLOWER_WAIT_MS", 1)
+    monkeypatch.setattr(task_upload, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
+    monkeypatch.setattr(store_lanes, "CATCHING_UP_WAIT_MS", 1)
     hangs, go_on = threading.Event(), threading.Event()
     hung: list[str] = []
 
@@ -165,10 +165,10 @@ def test_a_slow_store_is_written_to_if_there_is_no_other(
     cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, _ = uploaded(cluster, "3")
-    plan = msgspec.structs.replace(plan, followers=(A, B, C))
+    plan = msgspec.structs.replace(plan, catching_up=(A, B, C))
     slow = StoreFailures(lambda: 0)
-    monkeypatch.setattr(write_rows_module, "SLOW_HERE", slow)
+    monkeypatch.setattr(task_upload, "SLOW_HERE", slow)
     for name in "abc":
-        slow.note(f"{plan.places.urls[StoreId(name)]} of {plan.places.cluster}", dead(name))
-    written = write_rows(plan, pa.table({"value": ["3"]}).to_batches())
+        slow.note(f"{plan.addresses.urls[StoreId(name)]} of {plan.addresses.cluster}", dead(name))
+    written = upload_task_rows(plan, pa.table({"value": ["3"]}).to_batches())
     assert [holder.store for holder in written.objects[0].holders] == [A, B, C]

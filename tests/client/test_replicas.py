@@ -12,8 +12,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sparklog.chain.commit import command_group
 from sparklog.chain.follow.follower import Follower
 from sparklog.client.cluster import Cluster
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import (
     AgentDown,
     Election,
@@ -225,7 +225,7 @@ def test_the_ends_of_leader_epochs_are_as_kafka_says(cluster: Cluster, planned: 
 def test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again(cluster: Cluster) -> None:
     connection = cluster.connection
     plan = planned_write(cluster)
-    written = [write_rows(plan, pa.table({"value": [value]}).to_batches()) for value in (b"3", b"4")]
+    written = [upload_task_rows(plan, pa.table({"value": [value]}).to_batches()) for value in (b"3", b"4")]
     command = append_command(plan, written)
     assert command is not None
     first, second = command.objects

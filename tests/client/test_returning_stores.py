@@ -18,7 +18,7 @@ from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput, Stor
 from sparklog.core.placement.held_objects import held_partitions, newest_held
 from sparklog.core.placement.loss_search import RANDOM_OBJECTS
 from sparklog.core.types import StoreId
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.storage.keys import data_key
 from sparklog.storage.local.store import LocalStore
@@ -160,7 +160,7 @@ def test_a_store_that_is_unmounted_while_it_is_looked_at_has_lost_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, "size", unmounted)
-        with pytest.raises(AnotherLife, match="the store was wiped, or is not mounted"):
+        with pytest.raises(AnotherIncarnation, match="the store was wiped, or is not mounted"):
             returning.add("a")
     assert returning.replicas() == before
     (returning.folder / "unmounted").rename(returning.folder / "a")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain.commit.attempt import AppendCounts
+from sparklog.chain.commit.commit_counts import AppendCounts
 from sparklog.coordinator.watching import activity as activity_module
 from sparklog.coordinator.watching import sampling as sampling_module
 from sparklog.coordinator.watching.activity import Activity, Sample, appended_rates

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sparklog.core.apply import apply_entry, result_of
+from sparklog.core.apply import result_of
 from sparklog.core.commands import (
     AllocateProducer,
     Append,
@@ -48,6 +48,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
+from tests.kit.apply_entry import apply_entry
 
 A, B = StoreId("a"), StoreId("b")
 TOPIC = TopicId(1)
@@ -78,7 +79,7 @@ class DecidedLog:
     # ---- deciding and applying ------------------------------------------------------------------
 
     def begin(self, command: Command, **more: Any) -> Submission:
-        return Submission(CommandId(self.new_id()), EntryNumber(max(self.state.n, 0)), command, **more)
+        return Submission(CommandId(self.new_id()), self.state.n0, command, **more)
 
     def decide(self, command: Command) -> Decision:
         """What comes of it; the state stays as it is."""
@@ -169,7 +170,7 @@ class DecidedLog:
         """An object on store "a"; `sealed`: partition and base offset of a segment."""
         found = NewObject(
             kind=ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
-            n0=EntryNumber(max(self.state.n, 0)),
+            n0=self.state.n0,
             upload_id=UploadId(self.new_id()),
             topic_id=TOPIC,
             size_bytes=size_bytes,

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.snapshot import snapshot
-from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -40,6 +39,7 @@ from sparklog.storage.memory import MemoryStore
 from tests.core.decided_log import span
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.state_contents import contents
+from tests.kit.apply_entry import apply_entry
 from tests.kit.kernel import weighted
 
 STEPS = 150

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sparklog.chain.snapshot import snapshot
-from sparklog.core.apply import apply_command, apply_entry, result_of
+from sparklog.core.apply import apply_command, result_of
 from sparklog.core.commands import (
     AddPartitions,
     AllocateProducer,
@@ -64,6 +64,7 @@ from sparklog.core.types import (
 from sparklog.storage.memory import MemoryStore
 from tests.core.slow_twin import SlowTwin, Told
 from tests.core.state_contents import contents
+from tests.kit.apply_entry import apply_entry
 
 HOLDERS = (Holder(StoreId("a"), 0),)
 
@@ -104,7 +105,7 @@ class Log(RuleBasedStateMachine):
     def new_object(self, topic_id: int, size_bytes: int, sealed: tuple[int, int] | None = None) -> NewObject:
         return NewObject(
             kind=ObjectKind.APPEND if sealed is None else ObjectKind.SEGMENT,
-            n0=EntryNumber(max(self.state.n, 0)),
+            n0=self.state.n0,
             upload_id=UploadId(self.new_id()),
             topic_id=TopicId(topic_id),
             size_bytes=size_bytes,

@@ -36,7 +36,7 @@ _WRITES = ("put_if_absent", "upload")
 _DELETES = ("delete", "remove_abandoned")
 _OF_AN_UPLOAD = ("write", "publish", "abort")
 _PORTS = {LocalStore: LocalUpload, HdfsStore: HdfsUpload, MemoryStore: MemoryUpload}
-_REQUESTS: Calls = ((Bucket, "control"), (Bucket, "put"), (Bucket, "read"), (Bucket, "send_part"))
+_REQUESTS: Calls = ((Bucket, "send_small"), (Bucket, "put_once_if_absent"), (Bucket, "read"), (Bucket, "send_part"))
 _counting = threading.Lock()  # else one thread could die between another's step and its count
 _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
@@ -126,7 +126,7 @@ def kill_at(calls: Calls, moment: str, step: int, *, reads: bool, counted: Calla
         os.kill(os.getpid(), signal.SIGKILL)
 
     def counts_not(name: str, *args: Any) -> bool:
-        return not reads and name == "control" and args[1] in _READING_REQUESTS
+        return not reads and name == "send_small" and args[1] in _READING_REQUESTS
 
     def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         deadly = _deadly(call, lambda: next(steps) == step, moment, kill, counted)
@@ -145,7 +145,7 @@ def before_each_call(come: Callable[[bool], object]) -> None:
 
     def announced(name: str, call: Callable[..., Any], changes: bool) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            come(changes and not (name == "control" and args[1] in _READING_REQUESTS))
+            come(changes and not (name == "send_small" and args[1] in _READING_REQUESTS))
             return call(*args, **kwargs)
 
         return wrapper

@@ -15,7 +15,7 @@ import pyarrow as pa
 import sparklog
 from sparklog.chain.commit import command_group
 from sparklog.chain.snapshot import snapshot_writer
-from sparklog.client.plans import upload_rows as upload_module
+from sparklog.client.plans import plan_and_upload as upload_module
 from sparklog.core.types import CommandId
 from tests.faults.deadly_calls import every_call, import_clients, kill_at
 from tests.faults.killed_runs import serve

@@ -22,8 +22,8 @@ from sparklog.chain.commit.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.log.read import object_reader
 from sparklog.storage.s3.client import forget_clients
@@ -135,9 +135,9 @@ def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     connection = cluster.connection
     state = connection.follower.newest_state()
     now_ms = time.time_ns() // 1_000_000
-    places = connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
-    written = [write_rows(plan, [each], task=task) for task, each in enumerate(tasks)]
+    addresses = connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
+    written = [upload_task_rows(plan, [each], sticky=task) for task, each in enumerate(tasks)]
     command = append_command(plan, written)
     assert command is not None
     connection.committer.submit(Submission(plan.command_id, plan.n0, command))

@@ -28,8 +28,8 @@ from sparklog.chain.commit.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.state_invariants import check
@@ -179,7 +179,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
         """Ids whose uploads go into new folders, so that every append makes one and has the same calls."""
         return UploadId(f"{next(numbers):02x}{uuid.uuid4().hex[2:]}")
 
-    monkeypatch.setattr("sparklog.client.plans.write_rows.new_upload_id", new_upload_id)
+    monkeypatch.setattr("sparklog.client.plans.task_upload.new_upload_id", new_upload_id)
     yield running
     running.proxy.clear()
 
@@ -256,10 +256,10 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
     log = hdfs.new_log()
     with hdfs.connect(log) as patient, hdfs.connect_to_meet(Hang(), log) as writer:
         state = patient.connection.follower.newest_state()
-        places = patient.connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
+        addresses = patient.connection.addresses(state)
+        plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
         rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})
-        command = append_command(plan, [write_rows(plan, [rows])])
+        command = append_command(plan, [upload_task_rows(plan, [rows])])
         assert command is not None
         with hdfs.spoiling(fault, 0, "rename2", times=None), pytest.raises(OutcomeUnknown) as caught:
             writer.connection.committer.submit(Submission(plan.command_id, plan.n0, command), GIVE_UP_MS)

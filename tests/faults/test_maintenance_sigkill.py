@@ -14,8 +14,8 @@ from _pytest.mark import ParameterSet
 import sparklog
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
 from tests.faults.crash_places import Place, objects_of
@@ -45,11 +45,11 @@ def fill(log: MaintainedLog) -> None:
 def upload(log: MaintainedLog) -> Callable[[], None]:
     """Upload a write. The function returned commits it, and notes it in the model."""
     state = log.cluster.connection.follower.newest_state()
-    places = log.cluster.connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+    addresses = log.cluster.connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     values = [b"slow", b"writer"]
     rows = pa.table({"value": values, "partition": pa.array([0, 0], pa.int32())})
-    command = append_command(plan, [write_rows(plan, rows.to_batches())])
+    command = append_command(plan, [upload_task_rows(plan, rows.to_batches())])
     assert command is not None
 
     def commit() -> None:

@@ -15,7 +15,7 @@ from sparklog.chain.commit.command_body import SLICES_INLINE
 from sparklog.chain.snapshot import snapshot_writer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.plans import upload_rows as upload_module
+from sparklog.client.plans import plan_and_upload as upload_module
 from sparklog.core.state_invariants import check
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_call

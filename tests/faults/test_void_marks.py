@@ -106,7 +106,7 @@ def test_a_stalled_writer_below_floor_says_that_its_outcome_is_unknown(chain: Me
         other.committer.submit(other.committer.begin(RaiseFloor(floor)), TIMEOUT_MS)
 
     writer.store.plan(asleep, "put_if_absent", LOG)
-    submission = writer.begin(append(n0=writer.committer.position()))
+    submission = writer.begin(append(n0=writer.committer.follower.state.n0))
     with pytest.raises(WriteExpired) as caught:
         writer.submit(submission)
     assert caught.value.landed is Landed.UNKNOWN

@@ -22,7 +22,7 @@ from sparklog.agent.run import AgentRun
 from sparklog.client import waiting as waiting_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.core.purgatory import Records
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import StoreId
@@ -103,7 +103,7 @@ class Posts:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.of_waits = 0
         self._changed = threading.Condition()
-        wait = Coordinated.wait
+        wait = ClientCommitter.wait
 
         def counted(*given: object) -> object:
             with self._changed:
@@ -111,7 +111,7 @@ class Posts:
                 self._changed.notify_all()
             return wait(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Coordinated, "wait", counted)
+        monkeypatch.setattr(ClientCommitter, "wait", counted)
 
     def until(self, count: int) -> None:
         with self._changed:

@@ -19,7 +19,7 @@ from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.client.commits.commit_write import commit_append
-from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.plan_and_upload import plan_and_upload
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import (
     Application,
@@ -144,7 +144,8 @@ def stream(cluster: Cluster) -> None:
     cluster.create_topic("streamed")
     for version, run in enumerate(("run-1", "run-1", "run-2")):
         batches = rows(10 * version, 10).drop_columns("partition").to_batches()
-        plan, written, _ = upload_rows(cluster.connection, "streamed", batches, None, Durability(), DEFAULT_TIMEOUT_MS)
+        given = ("streamed", batches, None, Durability(), DEFAULT_TIMEOUT_MS)
+        plan, written, _ = plan_and_upload(cluster.connection, *given)
         command = append_command(plan, [written], application=Application("query", version, run))
         assert command is not None
         commit_append(cluster.connection, plan, [written], command, DEFAULT_TIMEOUT_MS)

@@ -120,7 +120,7 @@ GUARDS: Final = (
         "agent-loss-life",
         "When a copy finds another life of the store, the agent looks at once which one it is.",
         "sparklog/agent/fetchers.py",
-        "                self.lost_something |= isinstance(reply, AnotherLife)\n",
+        "                self.lost_something |= isinstance(reply, AnotherIncarnation)\n",
         "",
         (
             "tests/agent/test_run.py"

@@ -92,22 +92,22 @@ GUARDS: Final = (
     Guard(
         "compacted-index",
         "Offsets that do not lie in their slice, or do not ascend, are damage.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         "return cls(base, last + 1, records, True) if ascends and bool((last - base >= records - 1).all()) else None",
         "return cls(base, last + 1, records, True)",
         (
-            "tests/core/test_numbering.py::test_offsets_that_do_not_fit_a_slice_are_refused",
+            "tests/core/test_row_offsets.py::test_offsets_that_do_not_fit_a_slice_are_refused",
             f"{_WRITTEN}test_offsets_outside_their_slice_are_damage",
         ),
     ),
     Guard(
         "compacted-column",
         "A batch whose offsets are not those that its index says is damage.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         "return RowOffsets.of_column(column) if fits else None",
         "return RowOffsets.of_column(column)",
         (
-            "tests/core/test_numbering.py::test_a_column_that_does_not_ascend_is_refused",
+            "tests/core/test_row_offsets.py::test_a_column_that_does_not_ascend_is_refused",
             f"{_WRITTEN}test_offsets_other_than_the_index_says_are_damage",
         ),
     ),

@@ -125,9 +125,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "request-own-error",
         "Each command of a request has the outcome of its own.",
-        "sparklog/client/commits/coordinated.py",
+        "sparklog/client/commits/client_committer.py",
         "        if len(reply.outcomes) != len(commands):",
         "        if False:",
-        ("tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+        ("tests/client/commits/test_client_committer.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
 )

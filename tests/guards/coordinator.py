@@ -114,8 +114,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)",
         "            pass",
         (
-            "tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
-            "tests/client/commits/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
+            "tests/client/commits/test_client_committer.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
+            "tests/client/commits/test_client_committer.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
         ),
     ),
     Guard(
@@ -212,7 +212,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown\n"
         "    return isinstance(error, kinds) or error.code == TryAgain.code",
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator\n    return isinstance(error, kinds)",
-        ("tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+        ("tests/client/commits/test_client_committer.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
     Guard(
         "coordinated-moved-on",

@@ -69,27 +69,27 @@ GUARDS: Final = (
     Guard(
         "numbering-first-batch",
         "A batch that ends where a range begins holds nothing of it.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         'np.searchsorted(self.ends, offsets.start, side="right")',
         'np.searchsorted(self.ends, offsets.start, side="left")',
-        ("tests/core/test_numbering.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",),
+        ("tests/core/test_row_offsets.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",),
     ),
     Guard(
         "numbering-last-batch",
         "A batch that begins where a range ends holds nothing of it.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         'np.searchsorted(self.starts, offsets.end, side="left")',
         'np.searchsorted(self.starts, offsets.end, side="right")',
-        ("tests/core/test_numbering.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",),
+        ("tests/core/test_row_offsets.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",),
     ),
     Guard(
         "numbering-rows",
         "Of a batch that lies partly in a range, only the rows inside are read.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         "        return low, max(low, min(offsets.end - self.start, self.rows))",
         "        return low, self.rows",
         (
-            "tests/core/test_numbering.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",
+            "tests/core/test_row_offsets.py::test_batches_and_rows_of_a_range_are_those_that_a_list_has",
             "tests/log/read/test_object_reader.py::test_batches_come_as_stored_and_are_cut_at_the_ends_only",
         ),
     ),
@@ -139,7 +139,7 @@ GUARDS: Final = (
     Guard(
         "holder-goes-on",
         "The next holder continues after the records that the first one gave.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "                yield next_offset, item\n                at = next_offset",
         "                yield next_offset, item",
         ("tests/log/test_scan_half_way.py::test_the_next_holder_goes_on_where_the_first_one_failed",),
@@ -147,42 +147,42 @@ GUARDS: Final = (
     Guard(
         "holder-cannot-be-opened",
         "A store that can't be opened does not keep a reader from the next holder.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "            failures.append(HolderFailure(stores.named(store_id), error))\n            continue\n",
         "            raise\n",
-        ("tests/log/read/test_source_stores.py::test_a_store_that_cannot_be_opened_is_passed_over",),
+        ("tests/log/read/test_first_holder.py::test_a_store_that_cannot_be_opened_is_passed_over",),
     ),
     Guard(
         "holder-dead",
         "A store that does not answer does not keep a roll from the next holder.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)",
         "(KeyNotFound, Damaged)",
-        ("tests/log/read/test_source_stores.py::test_a_roll_whose_first_store_is_dead_reads_from_the_second",),
+        ("tests/log/read/test_first_holder.py::test_a_roll_whose_first_store_is_dead_reads_from_the_second",),
     ),
     Guard(
         "holder-unfit",
         "A store whose bucket is gone, or whose keys have expired, does not keep readers from the next holder.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)",
         "(KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied)",
-        ("tests/log/read/test_source_stores.py::test_holders_are_asked_in_their_order_until_one_answers",),
+        ("tests/log/read/test_first_holder.py::test_holders_are_asked_in_their_order_until_one_answers",),
     ),
     Guard(
         "holder-hope",
         "Records are not called lost while a holder that may have them does not answer.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "        chosen = min(reversed(self.failures), key=lambda failure: _hope(failure.error))",
         "        chosen = self.failures[-1]",
-        ("tests/log/read/test_source_stores.py::test_records_are_not_lost_while_a_holder_does_not_answer",),
+        ("tests/log/read/test_first_holder.py::test_records_are_not_lost_while_a_holder_does_not_answer",),
     ),
     Guard(
         "holder-asks-the-chain",
         "If one holder has lost an object and another is down, the chain is asked whether the object was replaced.",
-        "sparklog/log/read/source_stores.py",
+        "sparklog/log/read/first_holder.py",
         "any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)",
         "isinstance(self.telling.error, KeyNotFound | Damaged)",
-        ("tests/log/read/test_source_stores.py::test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object",),
+        ("tests/log/read/test_first_holder.py::test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object",),
     ),
     Guard(
         "replan-same-chain",
@@ -237,7 +237,7 @@ GUARDS: Final = (
     Guard(
         "ahead-of-a-failed-store",
         "Nobody waits for what was asked of a store that has failed since.",
-        "sparklog/log/read/scan.py",
+        "sparklog/log/read/slices_ahead.py",
         "        if self._stores.has_failed(coming.store_id) and not coming.fetched.done():",
         "        if False:",
         (
@@ -266,11 +266,11 @@ GUARDS: Final = (
     Guard(
         "time-slice-behind-start",
         "A look-up by time that starts before a slice begins at the slice.",
-        "sparklog/core/numbering.py",
+        "sparklog/core/row_offsets.py",
         "    start, end = max(offsets.start, slice.start), min",
         "    start, end = offsets.start, min",
         (
-            "tests/core/test_numbering.py::test_the_part_of_a_range_that_lies_in_a_slice",
+            "tests/core/test_row_offsets.py::test_the_part_of_a_range_that_lies_in_a_slice",
             "tests/log/read/test_time_lookup.py::test_append_time_of_a_slice_behind_the_start_is_that_of_its_first_record",
         ),
     ),
@@ -332,7 +332,7 @@ GUARDS: Final = (
         "A dump does not use an index that disagrees with the chain.",
         "sparklog/cli/topics/segment_verbs.py",
         "    return cut_to_slice(index, part.slice, key)",
-        "    from sparklog.core.numbering import SliceOffsets\n"
+        "    from sparklog.core.row_offsets import SliceOffsets\n"
         "    from sparklog.log.index import SliceIndex\n\n"
         "    return SliceIndex(index, SliceOffsets.of(part.slice, index.records))",
         (

@@ -70,7 +70,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "http-commit",
         "A client that has only addresses never commits beside the coordinators.",
-        "sparklog/client/commits/coordinated.py",
+        "sparklog/client/commits/client_committer.py",
         "            if not known.in_force and self._given is None:",
         "            if not known.in_force:",
         (f"{_CLIENT}test_a_command_waits_until_somebody_coordinates",),
@@ -78,7 +78,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "http-elsewhere",
         "A command that may have landed is not sent to another address as if it had not.",
-        "sparklog/client/commits/coordinated.py",
+        "sparklog/client/commits/client_committer.py",
         "                if error.landed is not Landed.NO or not _may_another_lead(error):",
         "                if not _may_another_lead(error):",
         (f"{_CLIENT}test_a_command_whose_reply_was_lost_is_in_doubt_at_the_next_address",),

@@ -109,7 +109,7 @@ GUARDS: Final = (
         "append-leaves",
         "Who lacks a write with acks=all leaves the ISR in its entry.",
         "replica_append.py",
-        "            isr = tuple(store for store in isr if store in at_end)",
+        "            isr = tuple(store for store in isr if store in whole)",
         "            pass",
         "test_replica_append.py::test_step_4_who_lacks_the_object_leaves_the_isr_in_the_same_entry",
     ),

@@ -61,7 +61,7 @@ GUARDS: Final = (
         "        from sparklog.client.commits.commit_write import commit_append\n"
         "        early = append_command(plan := self._plan(), [written])\n"
         "        if early is not None:\n"
-        "            connection = shared(plan.places.cluster, self.options.storage)\n"
+        "            connection = shared(plan.addresses.cluster, self.options.storage)\n"
         "            apart = msgspec.structs.replace(plan, command_id=new_command_id())\n"
         "            commit_append(connection, apart, [written], early, 120_000)\n"
         "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(TaskWritten()))",
@@ -78,7 +78,7 @@ GUARDS: Final = (
     Guard(
         "attempt-names",
         "Each attempt at a task uploads under names of its own.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         "    return UploadId(new_id())",
         '    return UploadId("0" * 32)',
         ("tests/client/plans/test_write_plan.py::test_each_attempt_of_a_task_uploads_under_names_of_its_own",),
@@ -88,7 +88,7 @@ GUARDS: Final = (
         "An abort deletes no objects: a commit whose reply was lost may have named them.",
         "sparklog/spark/write/batch_writer.py",
         '        log.warning(\n            "sparklog write %s was given up by Spark',
-        "        stores, topics = Stores(self._plan().places), self._plan().topics.values()\n"
+        "        stores, topics = Stores(self._plan().addresses), self._plan().topics.values()\n"
         "        for message in filter(None, messages):\n"
         "            for each in msgspec.msgpack.decode(message.written, type=TaskWritten).objects:\n"
         "                name = next(topic.name for topic in topics if topic.topic_id == each.topic_id)\n"

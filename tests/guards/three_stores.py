@@ -27,7 +27,7 @@ GUARDS: Final = (
         "outside-leaves",
         "A store that did not take a write is not in sync.",
         "sparklog/core/replication/replica_append.py",
-        "            isr = tuple(store for store in isr if store in at_end)",
+        "            isr = tuple(store for store in isr if store in whole)",
         "            pass",
         (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
     ),
@@ -86,7 +86,7 @@ GUARDS: Final = (
     Guard(
         "append-secrets",
         "An append has the secrets that its program gave.",
-        "sparklog/client/plans/upload_rows.py",
+        "sparklog/client/plans/plan_and_upload.py",
         ", stores=stores)",
         ")",
         ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),

@@ -37,7 +37,7 @@ GUARDS: Final = (
         "A roll does not use an index that disagrees with the chain.",
         "sparklog/log/rewrite/segment_roll.py",
         "    index = index_of_slice(store, key, part.object, part.slice)",
-        "    from sparklog.core.numbering import SliceOffsets\n"
+        "    from sparklog.core.row_offsets import SliceOffsets\n"
         "    from sparklog.log.index import SliceIndex\n"
         "    from sparklog.log.read.object_reader import read_index\n\n"
         "    rows = read_index(store, key, part.object)\n"
@@ -79,18 +79,18 @@ GUARDS: Final = (
     Guard(
         "arena-of-an-upload",
         "Memory that an upload still reads is not overwritten.",
-        "sparklog/log/write/object_writer.py",
+        "sparklog/log/write/objects_writer.py",
         "        self._encoder.forget()\n        pa.default",
         "        pa.default",
-        ("tests/log/write/test_object_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
+        ("tests/log/write/test_objects_writer.py::test_batches_that_wait_for_their_upload_are_not_written_over",),
     ),
     Guard(
         "every-upload",
         "An object that is still being uploaded when the next one is closed is not forgotten.",
         "sparklog/log/write/task_objects.py",
-        "        uploading.settle()\n",
+        "        uploading.wait()\n",
         "",
-        ("tests/log/write/test_object_writer.py::test_every_object_is_named_however_much_room_is_left",),
+        ("tests/log/write/test_objects_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),
     # ---- a replicated upload ----------------------------------------------------------------------------
     Guard(
@@ -139,7 +139,7 @@ GUARDS: Final = (
     Guard(
         "swapped-between-objects",
         "A store that was swapped during a task holds none of its objects, not even those uploaded before.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         "_without(uploaded, swapped, lanes) if swapped else uploaded",
         "uploaded",
         ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
@@ -147,7 +147,7 @@ GUARDS: Final = (
     Guard(
         "slow-everywhere",
         "A write does not leave out all the stores that it could go to.",
-        "sparklog/client/plans/write_rows.py",
+        "sparklog/client/plans/task_upload.py",
         " if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()",
         "",
         ("tests/client/test_failing_stores.py::test_a_slow_store_is_written_to_if_there_is_no_other",),

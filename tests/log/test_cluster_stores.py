@@ -17,9 +17,9 @@ from sparklog.core.commands import AgentDown, AgentUp
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, StoreAccessDenied, StoreUnavailable
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import StoreId
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
+from sparklog.log.read.first_holder import first_answer
 from sparklog.log.read.scan import scan
-from sparklog.log.read.source_stores import first_answer
 from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -41,7 +41,7 @@ def clock() -> HandClock:
 
 def stores(clock: HandClock, zone: str = "", zones: dict[StoreId, str] = ZONES) -> Stores:
     urls = {each: f"memory://order-{each}" for each in ZONES}
-    return Stores(StorePlaces("memory://order", urls, zones=zones, zone=zone), StoreFailures(clock.monotonic_ms))
+    return Stores(StoreAddresses("memory://order", urls, zones=zones, zone=zone), StoreFailures(clock.monotonic_ms))
 
 
 def held_by(log: WrittenLog, holders: str) -> SliceToRead:
@@ -112,7 +112,7 @@ def test_a_dead_store_is_remembered_by_all_readers_of_a_process_until_it_may_be_
         return store.url[-1]
 
     first = stores(clock)
-    second = first.at(msgspec.structs.replace(first.places, zone="north"))
+    second = first.at(msgspec.structs.replace(first.addresses, zone="north"))
     for reader in (first, second):
         assert first_answer(reader, held_by(log, "ab"), "orders", parts_of(log)[0].slice.start, ask) == "b"
     assert calls == ["a", "b", "b"]
@@ -120,7 +120,7 @@ def test_a_dead_store_is_remembered_by_all_readers_of_a_process_until_it_may_be_
 
 def test_a_store_that_cannot_be_opened_is_asked_last_too(log: WrittenLog, clock: HandClock) -> None:
     urls = {StoreId("a"): "nowhere://a", StoreId("b"): "memory://order-b"}
-    asked = Stores(StorePlaces("memory://order", urls), StoreFailures(clock.monotonic_ms))
+    asked = Stores(StoreAddresses("memory://order", urls), StoreFailures(clock.monotonic_ms))
     first_answer(asked, held_by(log, "ab"), "orders", parts_of(log)[0].slice.start, lambda store, key: store)
     assert order(asked, log, "ab") == "ba"
 
@@ -128,11 +128,11 @@ def test_a_store_that_cannot_be_opened_is_asked_last_too(log: WrittenLog, clock:
 def test_stores_that_keep_their_address_stay_open(clock: HandClock) -> None:
     before = stores(clock)
     a, b = before.get(StoreId("a")), before.get(StoreId("b"))
-    urls = {StoreId("a"): before.places.urls[StoreId("a")], StoreId("b"): "memory://elsewhere"}
-    after = before.at(msgspec.structs.replace(before.places, urls=urls))
+    urls = {StoreId("a"): before.addresses.urls[StoreId("a")], StoreId("b"): "memory://elsewhere"}
+    after = before.at(msgspec.structs.replace(before.addresses, urls=urls))
     assert after.get(StoreId("a")) is a
     assert after.get(StoreId("b")) is not b
-    other_zone = before.at(msgspec.structs.replace(before.places, zone="north"))
+    other_zone = before.at(msgspec.structs.replace(before.addresses, zone="north"))
     assert other_zone.get(StoreId("c")) is before.get(StoreId("c"))
 
 
@@ -224,11 +224,11 @@ def test_a_slice_whose_first_reads_hang_is_not_waited_for_once_its_store_has_fai
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that hangs, as `read_ahead` sees it: fetches that never end."""
-    monkeypatch.setattr("sparklog.log.read.scan.in_background", lambda fetch: Hanging())
+    monkeypatch.setattr("sparklog.log.read.slices_ahead.in_background", lambda fetch: Hanging())
     state = cluster.connection.follower.newest_state()
     stores = cluster.connection.stores(state)
     plan = cluster._plan(state, "t", 0, None, None)
-    stores = stores.at(msgspec.structs.replace(stores.places, zone="north"))
+    stores = stores.at(msgspec.structs.replace(stores.addresses, zone="north"))
     stores.note_failure(StoreId("a"), StoreUnavailable("no answer"))
     monkeypatch.setattr(Stores, "holding", lambda stores, part: list(part.stores))  # the fetches go to a
     found = scan(plan, stores, ["value"], cluster.connection.replan)

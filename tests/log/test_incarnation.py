@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.log.incarnation import AnotherLife, begin_incarnation, check_incarnation
+from sparklog.log.incarnation import AnotherIncarnation, begin_incarnation, check_incarnation
 from sparklog.storage.keys import index_key
 from sparklog.storage.local.store import LocalStore
 
@@ -30,7 +30,7 @@ def test_a_store_that_was_wiped_with_what_was_written_is_in_another_life(store: 
     check_incarnation(store, mark.incarnation, (KEY,))
     shutil.rmtree(tmp_path / "store")
     (tmp_path / "store").mkdir()
-    with pytest.raises(AnotherLife, match="the store was wiped, or is not mounted"):
+    with pytest.raises(AnotherIncarnation, match="the store was wiped, or is not mounted"):
         check_incarnation(store, mark.incarnation, (KEY,))
 
 
@@ -39,4 +39,4 @@ def test_what_is_not_beside_the_mark_is_elsewhere(store: LocalStore) -> None:
     store.delete(KEY)
     with pytest.raises(StoreUnavailable, match="found it elsewhere") as raised:
         check_incarnation(store, mark.incarnation, (KEY,))
-    assert not isinstance(raised.value, AnotherLife)
+    assert not isinstance(raised.value, AnotherIncarnation)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.core.maintenance.differences import DifferenceKind
-from sparklog.core.numbering import is_dense
+from sparklog.core.row_offsets import is_dense
 from sparklog.log.check import index_repair
 from sparklog.maintenance.verify.verify_job import VerifyReport, run_verify
 from sparklog.storage.keys import index_key

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from sparklog.core.errors import SparklogError
-from sparklog.core.numbering import is_dense
+from sparklog.core.row_offsets import is_dense
 from sparklog.core.types import Offset, OffsetRange, Slice
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.verify.verify_job import run_verify

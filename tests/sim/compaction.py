@@ -16,7 +16,7 @@ from sparklog.core.maintenance.compaction_rule import PartitionToCompact, plan_c
 from sparklog.core.reading.plan import RangeToRead, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, Offset, OffsetRange, TopicPartition, UploadId
-from sparklog.log.cluster_stores import StorePlaces
+from sparklog.log.cluster_stores import StoreAddresses
 from sparklog.log.read.scan import scan
 from sparklog.log.rewrite.segment_compaction import compact
 from sparklog.log.write.segments_writer import Rewritten
@@ -27,7 +27,7 @@ from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import PAPER, Paper
 from tests.sim.uploads import holders_among, put_on
 
-_PLACES = StorePlaces("memory://nowhere", {})  # stores are the process's own here
+_ADDRESSES = StoreAddresses("memory://nowhere", {})  # stores are the process's own here
 
 
 class _Part(NamedTuple):
@@ -88,7 +88,7 @@ def _shuffled(process: Process, state: ClusterState, due: PartitionToCompact) ->
         for batch in scan(plan, process.stores, ("offset", "key"), _as_planned):  # type: ignore[arg-type]
             last.update(zip(batch.column(1).to_pylist(), batch.column(0).to_pylist(), strict=True))
         order = RewriteOrder(
-            _PLACES,
+            _ADDRESSES,
             slices_to_read(state, due.partition, state.slices.find(key, offsets)),
             part.records,
             segment_target(state, key),

@@ -10,7 +10,6 @@ from sparklog.chain.commit.command_group import Ticket, decide_group
 from sparklog.core.commands import AllocateProducer, Command, RaiseFloor, ResignCoordination
 from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
-from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 from tests.sim.coordinators import SESSION_MS
 from tests.sim.process import CommitAs, Process, Steps
@@ -87,7 +86,7 @@ def happen(world: World, kind: str, dice: random.Random) -> None:
         case "chain-slow":
             faults.slow_down(target, dice.choice((1_500, 4_000)))
         case "deposed-entry":
-            command: Command = dice.choice((AllocateProducer(), RaiseFloor(EntryNumber(max(world.observer.head.n, 0)))))
+            command: Command = dice.choice((AllocateProducer(), RaiseFloor(world.observer.head.state.n0)))
             world.errand("deposed", lambda process: _writing_as_deposed(process, command))
         case _:
             pass
@@ -119,7 +118,7 @@ def _writing_as_deposed(process: Process, command: Command) -> Steps:
             group = decide_group(process.head, [ticket], process.now_ms(), confirmed=True)
             if not group.decided:
                 return
-            body = group.entry(Author("coordinator", process.name, epoch), process.new_id())
+            body = group.end_entry(Author("coordinator", process.name, epoch), process.new_id())
             yield Call(META, "put", entry_key(process.head.n + 1), body)
             process.world.faults.count("deposed-entry")
             return

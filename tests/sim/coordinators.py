@@ -130,7 +130,7 @@ class _Life:
 
 
 def delivered(process: Process, submission: Submission) -> Steps:
-    """Send a command where `Coordinated.submit` sends it, until there is an answer for its author."""
+    """Send a command where `ClientCommitter.submit` sends it, until there is an answer for its author."""
     timeout_ms = process.dice.choice(COMMIT_MS)
     if process.dice.random() < BESIDE:
         process.world.faults.count("embedded-beside")
@@ -161,7 +161,7 @@ def delivered(process: Process, submission: Submission) -> Steps:
 
 
 def _follow_on(process: Process, delivery: Delivery, known: Any, pause_ms: float) -> Steps:
-    """As `Coordinated._follow_on`."""
+    """As `ClientCommitter._follow_on`."""
     while True:
         yield int(process.dice.uniform(pause_ms / 2, pause_ms)) + 1
         try:
@@ -172,7 +172,7 @@ def _follow_on(process: Process, delivery: Delivery, known: Any, pause_ms: float
 
 
 def heartbeat(process: Process, store: Any, registration: int) -> Steps:
-    """As `Coordinated.heartbeat`."""
+    """As `ClientCommitter.heartbeat`."""
     state = process.state
     if state.coordinator.in_force:
         yield Ask(state.coordinator.address, Heartbeat(state.chain_id, store, registration), HEARTBEAT_MS)

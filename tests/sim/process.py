@@ -146,7 +146,7 @@ class Process:
     @property
     def position(self) -> EntryNumber:
         """The chain position for what begins now."""
-        return EntryNumber(max(self.head.n, 0))
+        return self.state.n0
 
     def now_ms(self) -> int:
         """What its wall clock says."""

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.client.cluster import Cluster
-from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.core.errors import Landed, SparklogError
 from tests.soak.journal import Journal, Line, lines_of
 
@@ -145,7 +145,7 @@ def _is_final(error: SparklogError) -> bool:
 
 def main(url: str, journal: str, name: str, kind: str) -> None:
     if kind == "embedded":
-        Coordinated.submit = Coordinated.commit_here  # type: ignore[method-assign]
+        ClientCommitter.submit = ClientCommitter.commit_here  # type: ignore[method-assign]
     with sparklog.connect(url) as cluster:
         writer = Writer(cluster, Path(journal), name, kind)
         signal.signal(signal.SIGTERM, writer.stop)

@@ -88,10 +88,10 @@ class Program:
             assert cluster.describe("t").records == 10
             connection = cluster.connection
             state = connection.follower.newest_state()
-            opened, places = connection.stores(state), connection.places(state)
+            opened, addresses = connection.stores(state), connection.addresses(state)
             store = opened.get(next(iter(state.stores)))
-            task = Stores(places)
-            self.say("what travels", [places, msgspec.msgpack.encode(places), pickle.dumps(places), task])
+            task = Stores(addresses)
+            self.say("what travels", [addresses, msgspec.msgpack.encode(addresses), pickle.dumps(addresses), task])
             shown = [cluster, connection, opened, store, storage_settings(as_metadata), connection.follower.store]
             self.say("objects", [*shown, *map(str, shown), *map(vars, (cluster, connection, opened, store))])
             self.say("settings", [vars(store)["_bucket"].settings, storage_settings(as_metadata, "x")])

@@ -66,7 +66,7 @@ def test_a_task_never_asks_a_coordinator(coordinator: ServedCoordinator) -> None
     coordinator.stop()
     (batch,) = reader.read(task)
     assert batch.num_rows == 2
-    assert msgspec.msgpack.decode(task.value, type=TaskToRead).places.cluster == HIDDEN
+    assert msgspec.msgpack.decode(task.value, type=TaskToRead).addresses.cluster == HIDDEN
 
 
 @pytest.mark.parametrize("kind", [StoreUnavailable, StoreAccessDenied])

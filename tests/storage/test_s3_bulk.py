@@ -74,7 +74,7 @@ def test_a_refusal_before_the_end_of_the_body_is_heard(monkeypatch: pytest.Monke
         theirs.shutdown(socket.SHUT_RD)  # what comes now breaks the pipe
         bucket = Bucket("bucket", read_s3_settings(server.settings))
         with pytest.raises(S3RequestFailed) as raised:
-            bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
+            bucket.put_once_if_absent("a", "write-id", bytes(MIB), Deadline(30_000))
         assert raised.value.exists
         assert connection.sock is None  # and not kept: the rest of the body would be missing
         ours.close()
@@ -139,7 +139,7 @@ def test_nothing_is_sent_after_the_deadline() -> None:
     with scripted_s3(CREATED) as server:
         bucket = Bucket("bucket", read_s3_settings(server.settings))
         with pytest.raises(S3RequestFailed, match="no answer in time") as raised:
-            bucket.put("a", "write-id", bytes(MIB), PASSED)
+            bucket.put_once_if_absent("a", "write-id", bytes(MIB), PASSED)
         assert not raised.value.in_doubt
         assert server.requests == []
 
@@ -188,7 +188,7 @@ def test_a_request_without_a_connection_was_surely_not_sent(error: Exception, mo
         bucket = Bucket("bucket", read_s3_settings(server.settings))
         monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
         with pytest.raises(S3RequestFailed) as raised:
-            bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
+            bucket.put_once_if_absent("a", "write-id", bytes(MIB), Deadline(30_000))
     assert raised.value.may_pass
     assert not raised.value.in_doubt
 

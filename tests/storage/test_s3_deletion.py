@@ -20,7 +20,7 @@ class Bucket:
         self.bulk, self.single = bulk, single
         self.requests: list[list[str]] = []
 
-    def harmless(self, wanted: str, operation: str, **parameters: Any) -> dict[str, Any]:
+    def repeat_small(self, wanted: str, operation: str, **parameters: Any) -> dict[str, Any]:
         if operation == "delete_object":
             self.requests.append([parameters["Key"]])
             if self.single:

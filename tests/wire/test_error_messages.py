@@ -35,7 +35,7 @@ def test_one_that_is_not_known_here_keeps_its_code() -> None:
 
 
 def test_one_that_derives_from_a_kind_arrives_as_that_kind() -> None:
-    class AnotherLife(errors.StoreUnavailable):
+    class AnotherIncarnation(errors.StoreUnavailable):
         pass
 
-    assert type(raised(error_reply(AnotherLife("x")))) is errors.StoreUnavailable
+    assert type(raised(error_reply(AnotherIncarnation("x")))) is errors.StoreUnavailable

@@ -92,7 +92,7 @@ class CommandGroup:
         """The newest entry on which the answers in `known` and `committed` depend; -1 if both are empty."""
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
-    def entry(self, author: Author, nonce: str) -> bytes:
+    def end_entry(self, author: Author, nonce: str) -> bytes:
         """Encode the decided commands as an entry, and finish the draft: it becomes the state after that entry."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
@@ -102,19 +102,19 @@ class CommandGroup:
         return body
 
 
-def taken(queue: Iterable[Ticket]) -> list[Ticket]:
+def fitting(queue: Iterable[Ticket]) -> list[Ticket]:
     """Return the longest-waiting commands of `queue` that fit into one entry together, but at least one command."""
     tickets: list[Ticket] = []
-    slices = 0
+    weight = 0
     for ticket in queue:
-        slices += _rows(ticket.submission.command)
-        if tickets and slices > GROUP_SLICES:
+        weight += _weight(ticket.submission.command)
+        if tickets and weight > GROUP_SLICES:
             break
         tickets.append(ticket)
     return tickets
 
 
-def _rows(command: Command) -> int:
+def _weight(command: Command) -> int:
     """Return the number of slices and committed offsets that a command adds to an entry.
 
     A large append counts as SLICES_INLINE slices. A command of a kind that has neither counts as 1.

@@ -11,8 +11,8 @@ from collections import deque
 from itertools import islice
 
 from sparklog.chain.chain_requests import Now, Request
-from sparklog.chain.commit.attempt import CommitCounts
 from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.group_commit import GroupCommit
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.snapshot.snapshot_writer import SnapshotWriter
@@ -20,7 +20,7 @@ from sparklog.core.commands import Command, Submission
 from sparklog.core.coordination import Author
 from sparklog.core.errors import RequestTimedOut
 from sparklog.core.records import CommandResult
-from sparklog.core.types import CommandId, EntryNumber
+from sparklog.core.types import CommandId
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
@@ -52,11 +52,7 @@ class Committer:
     def begin(self, command: Command) -> Submission:
         """Catch up, then return a submission of the command with a new id. Its n0 is the newest chain position."""
         self.follower.catch_up()  # an idle process must not begin below FLOOR
-        return Submission(new_command_id(), self.position(), command)
-
-    def position(self) -> EntryNumber:
-        """Return the n0 of a command that begins now: the number of the newest entry that was read."""
-        return EntryNumber(max(self.follower.head.n, 0))
+        return Submission(new_command_id(), self.follower.state.n0, command)
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """Commit one command and return its result. A command that was committed before gets the same result again.

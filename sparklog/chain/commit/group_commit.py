@@ -7,7 +7,7 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
   ├── a command that is refused ──► FOLLOWING: a refusal must be decided on the newest state as well
-  ├── an answer that depends on another process's entry ──► SETTLING: that entry is made durable first, and mirrored
+  ├── an answer that depends on another process's entry ──► MAKING it DURABLE first, and mirrored
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
 After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes win slots.
@@ -26,17 +26,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from functools import partial
 
 from sparklog.chain.chain_requests import ChainMachine, Now, Pause, Reply, Request
-from sparklog.chain.commit.attempt import Attempt, CommitCounts
+from sparklog.chain.commit.attempt import Attempt
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
-from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, taken
+from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, fitting
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.gathering import Gathering
+from sparklog.chain.commit.make_durable import made_durable
 from sparklog.chain.commit.pending_requests import PendingRequests
-from sparklog.chain.commit.settling import settled
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.follow.read_entries import answered, read_entries, unreadable
@@ -53,20 +53,6 @@ from sparklog.storage.keys import entry_block
 
 REST_AFTER = 8  # slots lost in a row before a pause lets other processes go first
 REST_MS = 50.0
-
-
-class Phase(StrEnum):
-    """The current activity of a `GroupCommit`."""
-
-    IDLE = "idle"
-    CHECKING = "checking"
-    GATHERING = "gathering"
-    FOLLOWING = "following"
-    SETTLING = "settling"
-    READING = "reading"
-    STORING = "storing"
-    CLAIMING = "claiming"
-    RESTING = "resting"
 
 
 class GroupCommit:
@@ -88,7 +74,6 @@ class GroupCommit:
         self.author = author
         self._mirrors_wanted = mirrors_wanted
         self.head = head
-        self.phase = Phase.IDLE
         self.counts = CommitCounts()
         self._pending = PendingRequests()
         self.requests = self._pending.to_perform  # a shell takes these, in any order
@@ -106,7 +91,7 @@ class GroupCommit:
         # All entries up to this one are durable, by name too, and on their mirrors: this process has put a later entry
         # into the same directory, or has made sure. On a local disk a process may die after it has named an entry and
         # before it has synced the directory.
-        self._settled_n = -1
+        self._durable_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
         """Queue the command of `ticket`, and take all steps that are possible now."""
@@ -158,8 +143,6 @@ class GroupCommit:
                 return
             if self._gathers(now) or not self._decide(now):
                 return
-        if not self._attempts and not self._pending:
-            self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
         """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt that may be
@@ -183,14 +166,14 @@ class GroupCommit:
             if confirmed:
                 self._fail(list(self._queue), not_in_force(head.state.coordinator, self.author))
             return False
-        if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
-            self._settle()  # no later put syncs the directory of that entry
+        if entry_block(head.n + 1) != entry_block(head.n) and self._durable_n < head.n and confirmed:
+            self._make_durable()  # no later put syncs the directory of that entry
             return False
         if not confirmed:
             self._attempts[-1].is_followed = True
-        group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
-        if group.rests_on > self._settled_n:
-            self._settle()
+        group = decide_group(head, fitting(self._queue), now.wall_ms, confirmed=confirmed)
+        if group.rests_on > self._durable_n:
+            self._make_durable()
             return False
         if group.committed:
             self._read_back(group.committed)
@@ -226,7 +209,6 @@ class GroupCommit:
 
     def _store(self, tickets: Sequence[Ticket]) -> None:
         """Store the bodies of large commands beside the chain, before an entry names them."""
-        self.phase = Phase.STORING
         for ticket in tickets:
             stored = stored_body(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
             self._pending.run(stored, partial(self._stored, ticket))
@@ -241,8 +223,7 @@ class GroupCommit:
 
     def _claim(self, group: CommandGroup, now: Now) -> None:
         """Make one entry of the group's decided commands, and begin to claim its slot."""
-        self.phase = Phase.CLAIMING
-        body = group.entry(self.author, now.nonce)
+        body = group.end_entry(self.author, now.nonce)
         # No append may fail early because another caller has a shorter timeout.
         patient = max((ticket for ticket, _ in group.decided), key=lambda ticket: ticket.deadline_ms)
         claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
@@ -303,7 +284,7 @@ class GroupCommit:
             ticket.sent = False
             ticket.result = result
             self.ended.append(ticket)
-        self._settled_n = attempt.at.n
+        self._durable_n = attempt.at.n
         self._lost_in_a_row = 0
         size = len(results)
         self.counts.count_entry(results)
@@ -355,7 +336,6 @@ class GroupCommit:
         look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
         if look_ms is None:
             return False
-        self.phase = Phase.GATHERING
         self._look = Pause(look_ms)
         self._pending.ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
         return True
@@ -366,7 +346,6 @@ class GroupCommit:
         self, catch_up: ChainMachine[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None
     ) -> None:
         """Read the chain to its end, then call `then`. If reading fails, `tickets` end with the error."""
-        self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
 
@@ -382,7 +361,6 @@ class GroupCommit:
 
     def _rest(self) -> None:
         """Pause for REST_MS, so that other processes win slots too."""
-        self.phase = Phase.RESTING
         self._caught_up = frozenset()
         self._pending.ask(Pause(REST_MS), lambda reply, now: None)
 
@@ -391,25 +369,23 @@ class GroupCommit:
 
     # ---- entries of others ----------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _make_durable(self) -> None:
         """Make the newest entry durable, and thereby all earlier ones. Put it on mirrors too, if any are wanted."""
-        self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
         with_mirrors = self._mirrors_wanted(self.head.state) > 0
-        self._pending.run(settled(self.head, patient_ms, with_mirrors=with_mirrors), self._settled)
+        self._pending.run(made_durable(self.head, patient_ms, with_mirrors=with_mirrors), self._made_durable)
 
-    def _settled(self, outcome: int | SparklogError, now: Now) -> None:
+    def _made_durable(self, outcome: int | SparklogError, now: Now) -> None:
         if isinstance(outcome, SparklogError):
             self._fail_round(outcome)
         else:
-            self._settled_n = outcome
+            self._durable_n = outcome
 
     # ---- earlier commits ------------------------------------------------------------------------
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
         """Answer commands that the chain has already applied, from the entries that applied them."""
-        self.phase = Phase.READING
         read = read_entries((n for _, n in committed), self._url)
         self._pending.run(read, partial(self._have_read_back, committed))
 
@@ -442,7 +418,6 @@ class GroupCommit:
         self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:
-        self.phase = Phase.CHECKING
         self._pending.run(same_chain(self.head, self._url), self._checked)
 
     def _checked(self, outcome: Head | SparklogError, now: Now) -> None:

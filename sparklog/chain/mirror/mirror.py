@@ -49,9 +49,9 @@ class Mirror:
     """The mirror of the chain at `source` on `target`, which is registered as `store`. Call `extend` from one thread at
     a time.
 
-    `check_life` raises unless the store has its registered INCARNATION. `check_others` raises if another chain owns one
-    of the cluster's stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None if
-    unknown.
+    `check_incarnation` raises unless the store has its registered INCARNATION. `check_others` raises if another chain
+    owns one of the cluster's stores. `whole_to` is the entry up to which this process knows the mirror to be whole;
+    None if unknown.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Mirror:
         target: ObjectStore,
         chain_id: str,
         store: Store,
-        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+        check_incarnation: Callable[[ObjectStore, Store], None] = lambda target, store: None,
         check_others: Callable[[ClusterState], None] = lambda state: None,
     ) -> None:
         self.whole_to: int | None = None
         self._source = source
         self._target = target
         self._store = store
-        self._check_life = check_life
+        self._check_incarnation = check_incarnation
         self._check_others = check_others
         self._place = MirrorPlace(target, chain_id)
 
@@ -92,7 +92,7 @@ class Mirror:
         keys = self._catch_up(request)
         if request.body is not None:
             keys += self._put_entry(n, request.body)
-        self._check_life(self._target, self._store)
+        self._check_incarnation(self._target, self._store)
         # A restore reads the mirrors after it has put its mark. So if the check after this put still finds no new
         # owner, the restore will find the entry.
         self._check_owner(ancestors, keys)

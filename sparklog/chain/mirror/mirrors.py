@@ -71,7 +71,7 @@ class _Lane:
 class Mirrors:
     """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain. Thread-safe.
 
-    `check_life` raises unless a store has its registered INCARNATION.
+    `check_incarnation` raises unless a store has its registered INCARNATION.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Mirrors:
         source: ObjectStore,
         open_store: OpenStore,
         is_elsewhere: Callable[[Store], bool],
-        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+        check_incarnation: Callable[[ObjectStore, Store], None] = lambda target, store: None,
         clock: WaitingClock = _SYSTEM,
     ) -> None:
         self._source = source
         self._open = open_store
         self._is_elsewhere = is_elsewhere
-        self._check_life = check_life
+        self._check_incarnation = check_incarnation
         self._clock = clock
         self._lanes: dict[tuple[StoreId, int], _Lane] = {}
         self._changed = threading.Condition()
@@ -217,7 +217,7 @@ class Mirrors:
         lane = self._lanes.get(key)
         if lane is None:
             target = self._open(state, store.store)
-            mirror = Mirror(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
+            mirror = Mirror(self._source, target, state.chain_id, store, self._check_incarnation, self._check_owners)
             lane = self._lanes.setdefault(key, _Lane(store.store, mirror))
         return lane
 

@@ -206,7 +206,7 @@ def _batches(
     batch (or the index). In that case, the error is added to `failures` under the row's first offset.
     """
     from sparklog.core.types import Offset
-    from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
+    from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
     state = cluster.connection.follower.newest_state()

@@ -173,18 +173,17 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
-    from sparklog.core.maintenance.retention_rule import plan_retention
+    from sparklog.core.maintenance.retention_rule import expires_ms, plan_retention
     from sparklog.core.placement.replica_status import replica_statuses
     from sparklog.core.types import OffsetRange, TopicPartition
 
     key = TopicPartition(topic.topic_id, partition.partition)
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
     oldest, newest = slices["min_timestamp_us"], slices["max_timestamp_us"]
-    config = state.topic_config(topic)
     replicas = list(replica_statuses(state, partition))
     cuts_ms = []
-    if config.delete and config.retention_ms is not None and len(newest):
-        cuts_ms.append(int(newest[0]) // 1000 + config.retention_ms + 1)
+    if len(newest) and (cut_ms := expires_ms(state.topic_config(topic), int(newest[0]))) is not None:
+        cuts_ms.append(cut_ms)
     if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
         cuts_ms.append(at_ms)
     return {

@@ -1,6 +1,6 @@
 """Decides, for one command sent to a coordinator, whether and when to send it again after an error. No I/O.
 
-`coordinated.py` sends the command to the coordinator in force, or commits it in this process if none is in force.
+`client_committer.py` sends the command to the coordinator in force, or commits it in this process if none is in force.
 """
 
 from __future__ import annotations

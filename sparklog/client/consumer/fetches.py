@@ -21,12 +21,13 @@ from typing import Final
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
-from sparklog.core.numbering import end_of_records
 from sparklog.core.reading.consumer_positions import Unread
 from sparklog.core.reading.plan import RangeToRead, plan_range
+from sparklog.core.row_offsets import end_of_records
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
-from sparklog.log.read.scan import BYTES_AHEAD, SlicesAhead, scan
+from sparklog.log.read.scan import scan
+from sparklog.log.read.slices_ahead import BYTES_AHEAD, SlicesAhead
 from sparklog.log.records_schema import READ_SCHEMA
 
 log = logging.getLogger("sparklog")

@@ -19,7 +19,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.time_lookup import first_at_or_after
-from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
+from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, ReadBound, check_names_all
 from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics, Subscription
 
 _LOOKUP_THREADS: Final = 16
@@ -31,11 +31,11 @@ OffsetsByTime = dict[tuple[int, int, int], Offset | None]  # (topic id, partitio
 class ReadPlan:
     """The tasks of a batch read, ordered by (topic, partition, offset).
 
-    `position`: the chain entry after which the tasks were planned. `warnings`: texts to log.
+    `planned_at`: the chain entry after which the tasks were planned. `warnings`: texts to log.
     """
 
     tasks: list[list[RangeToRead]]
-    position: EntryNumber
+    planned_at: EntryNumber
     warnings: list[str] = field(default_factory=list)
 
 
@@ -138,9 +138,9 @@ def _look_up(
     wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
     for topic, partition in read:
         for spec in (options.start, options.end):
-            position = spec.at(topic.name, partition.partition)
-            if isinstance(position, AtTimestamp):
-                wanted[topic.topic_id, partition.partition, position.timestamp_us] = (topic, partition)
+            bound = spec.at(topic.name, partition.partition)
+            if isinstance(bound, AtTimestamp):
+                wanted[topic.topic_id, partition.partition, bound.timestamp_us] = (topic, partition)
     if not wanted:
         return {}
 
@@ -172,13 +172,13 @@ def _offsets(
 
 
 def _start(topic: Topic, partition: Partition, options: ReadOptions, by_time: OffsetsByTime) -> Offset:
-    position = options.start.at(topic.name, partition.partition)
-    offset = _resolved(position, topic, partition, by_time)
+    bound = options.start.at(topic.name, partition.partition)
+    offset = _resolved(bound, topic, partition, by_time)
     if offset is not None:
         return offset
     if options.start_at_latest_if_none:
         return partition.high_watermark
-    wanted = point_in_time_us(position.timestamp_us) if isinstance(position, AtTimestamp) else "its timestamp"
+    wanted = point_in_time_us(bound.timestamp_us) if isinstance(bound, AtTimestamp) else "its timestamp"
     raise OffsetOutOfRange(
         f"{topic.name}-{partition.partition}: no offset matched from {options.start_option}: wanted a record at or "
         f"after {wanted}, found none; startingOffsetsByTimestampStrategy=latest starts at "
@@ -186,8 +186,8 @@ def _start(topic: Topic, partition: Partition, options: ReadOptions, by_time: Of
     )
 
 
-def _resolved(position: Position, topic: Topic, partition: Partition, by_time: OffsetsByTime) -> Offset | None:
-    match position:
+def _resolved(bound: ReadBound, topic: Topic, partition: Partition, by_time: OffsetsByTime) -> Offset | None:
+    match bound:
         case Earliest():
             return partition.log_start
         case Latest():

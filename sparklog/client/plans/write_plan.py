@@ -1,6 +1,6 @@
 """Plans a write to several partitions and topics: planned once, uploaded by many tasks, committed by one command.
 
-    plan_write (driver) -> write_rows (each task, uploads) -> append_command, commit_append (driver) -> one chain entry
+    plan_write (driver) -> upload_task_rows (each task, uploads) -> append_command, commit_append (driver) -> an entry
 
 Plans and the results of tasks are plain values, which are sent between processes as bytes. Nothing is visible before
 the commit. Objects that no commit names are orphans, which vacuum removes.
@@ -31,7 +31,7 @@ from sparklog.core.types import (
     StoreId,
     TopicId,
 )
-from sparklog.log.cluster_stores import StorePlaces
+from sparklog.log.cluster_stores import StoreAddresses
 
 
 class Durability(msgspec.Struct, frozen=True):
@@ -70,11 +70,11 @@ class WritePlan(msgspec.Struct, frozen=True):
     """The plan of a write: all that its tasks need. Every attempt to commit it has the same `n0` and `command_id`.
 
     If `topic` is None, each row names its topic. `incarnations`: the registered INCARNATION of each store.
-    `lag_time_max_ms`: the total time that one store may delay a task. `followers`: stores that are in no ISR of these
+    `lag_time_max_ms`: the total time that one store may delay a task. `catching_up`: stores that are in no ISR of these
     topics, but have replicas that are catching up; tasks write to them, too, but wait for them only briefly.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     chain_id: str
     n0: EntryNumber
     command_id: CommandId
@@ -83,7 +83,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     incarnations: dict[StoreId, str]
     lag_time_max_ms: int
     durability: Durability = Durability()
-    followers: tuple[StoreId, ...] = ()
+    catching_up: tuple[StoreId, ...] = ()
 
 
 class TaskWritten(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class TaskWritten(msgspec.Struct, frozen=True):
 
 def plan_write(
     state: ClusterState,
-    places: StorePlaces,
+    addresses: StoreAddresses,
     command_id: CommandId,
     *,
     topic: str | None,
@@ -121,16 +121,16 @@ def plan_write(
     names = list(state.topic_ids) if wanted is None else [_named(state, name) for name in wanted]
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(
-        places,
+        addresses,
         state.chain_id,
-        EntryNumber(max(state.n, 0)),
+        state.n0,
         command_id,
         topics,
         topic,
         {store.store: store.incarnation for store in state.stores.values()},
         effective_cluster(state.config).replica_lag_time_max_ms,
         durability,
-        _followers(state, topics.values()),
+        _catching_up(state, topics.values()),
     )
 
 
@@ -208,7 +208,7 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
     )
 
 
-def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
+def _catching_up(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
     """The stores in the topics' `store_sets` that are in no ISR of these topics, in ascending order."""
     planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
     if len(planned) < 2:

@@ -9,9 +9,9 @@ import msgspec
 
 from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.connection import Connection
-from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.plan_and_upload import plan_and_upload
+from sparklog.client.plans.task_upload import sequenced
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command
-from sparklog.client.plans.write_rows import sequenced
 from sparklog.client.producer.record_future import Outcome, WrittenRecords
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, naming_topic, routed
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
@@ -103,13 +103,13 @@ class Sending:
     def upload(self, flush: Flush, timeout_ms: int) -> None:
         """Upload the records of the flush: one object for each topic and set of stores. Sets `flush.upload`.
 
-        Raises UnknownTopicOrPartition if a topic was deleted and created again, and the errors of `upload_rows`.
+        Raises UnknownTopicOrPartition if a topic was deleted and created again, and the errors of `plan_and_upload`.
         """
         topics = [(name, of_topic) for piece in flush.pieces for name, of_topic in rows_of(piece).topics.items()]
         names = list(dict(topics))
         several = len(names) > 1
         batches = [naming_topic(of_topic.rows, name) if several else of_topic.rows for name, of_topic in topics]
-        plan, written, _ = upload_rows(
+        plan, written, _ = plan_and_upload(
             self._connection,
             None if several else names[0],
             batches,

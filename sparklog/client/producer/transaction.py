@@ -49,7 +49,7 @@ from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.reading import ORDER
 from sparklog.client.groups.offsets import Offsets, commit_with_records
-from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.plan_and_upload import plan_and_upload
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.targets import SendableTopics
@@ -304,7 +304,7 @@ class Transaction:
         rows = [
             naming_topic(routed(waiting, state, settings.sticky).rows, name) for name, waiting in self._waiting.items()
         ]
-        plan, written, spent_ms = upload_rows(
+        plan, written, spent_ms = plan_and_upload(
             self._connection, None, rows, settings.compression, Durability(), settings.timeout_ms, among=names
         )
         command = append_command(plan, [written], consumed=offsets)

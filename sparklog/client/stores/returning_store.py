@@ -40,7 +40,7 @@ def lost_while_fenced(
     """Find the partitions whose objects a fenced store lacks. Returns for each how far the store still has its log.
 
     Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target`: the store,
-    opened at the address to register; `zone`: the zone to register. Raises AnotherLife if the store was wiped or
+    opened at the address to register; `zone`: the zone to register. Raises AnotherIncarnation if the store was wiped or
     unmounted meanwhile, the errors of `check_same_place`, and the store's.
     """
     if not store.fenced:

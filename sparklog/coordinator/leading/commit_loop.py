@@ -11,8 +11,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from sparklog.chain.chain_requests import Now, Pause, Reply, Request
-from sparklog.chain.commit.attempt import CommitCounts
 from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.group_commit import GroupCommit
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.snapshot.snapshot_writer import SnapshotWriter

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from sparklog.chain.commit.attempt import CommitCounts
 from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.chain.follow.follower import Follower
 from sparklog.client.stores.store_look import StoreLook
@@ -51,7 +51,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.log.cluster_stores import Stores, places_in
+from sparklog.log.cluster_stores import Stores, addresses_in
 from sparklog.maintenance.job_scheduler import JobRunner
 from sparklog.wire.error_messages import error_reply
 from sparklog.wire.job_messages import JobsReply
@@ -96,7 +96,7 @@ class Service:
     ) -> None:
         self.follower = follower
         self.metadata = metadata
-        self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
+        self.stores = stores or (lambda state: Stores(addresses_in(state, metadata, StorageSettings())))
         self.control = CoordinatorControl(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self.activity = Activity()
         self._clock = clock or SystemClock()
@@ -266,7 +266,7 @@ class Service:
         return commits
 
     def _begun(self, command: Command) -> Submission:
-        return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
+        return Submission(new_command_id(), self.follower.state.n0, command)
 
     async def _read(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)

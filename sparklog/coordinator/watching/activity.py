@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import pairwise
 
-from sparklog.chain.commit.attempt import AppendCounts
+from sparklog.chain.commit.commit_counts import AppendCounts
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId, TopicPartition

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparklog import __version__
-from sparklog.chain.commit.attempt import AppendCounts
+from sparklog.chain.commit.commit_counts import AppendCounts
 from sparklog.coordinator.http.endpoint import GatedRoute
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.watching.activity import Distribution, group_sizes

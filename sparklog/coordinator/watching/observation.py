@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sparklog.chain.commit.attempt import CommitCounts
+from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.client.stores.store_look import StoreLook
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.watching.activity import Distribution, LagSample, Sample

@@ -26,12 +26,12 @@ from sparklog.core.idempotence.producers import check_batch_left, joined, repeat
 from sparklog.core.lookup import existing_partition
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.names.write_names import check_write_name
-from sparklog.core.numbering import offset_after
 from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.replica_append import Acks, HeldSlice, append, at_end, committed, is_level
+from sparklog.core.row_offsets import offset_after
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import (
     EntryNumber,

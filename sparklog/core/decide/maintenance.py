@@ -14,7 +14,6 @@ from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.lookup import existing_partition
 from sparklog.core.maintenance.cleaner import moved, within_log
-from sparklog.core.numbering import records_between
 from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
 from sparklog.core.replication.partition_change import change_from
 from sparklog.core.replication.rewrites import (
@@ -25,6 +24,7 @@ from sparklog.core.replication.rewrites import (
     swap,
     without,
 )
+from sparklog.core.row_offsets import records_between
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from sparklog.core.maintenance.retention_rule import expires_ms
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.slice_search import NO_SLICE, slices_at
 from sparklog.core.tables.slice_table import partition_key
@@ -37,13 +38,9 @@ def topic_times(state: ClusterState, topic: Topic) -> TopicTimes:
     of_first, of_last = first["start"] != NO_SLICE, last["start"] != NO_SLICE
     if not of_first.any():
         return TopicTimes(None, None, None)
-    config = state.topic_config(topic)
-    cut_ms = None
-    if config.delete and config.retention_ms is not None:
-        cut_ms = int(first["max_timestamp_us"][of_first].min()) // 1000 + config.retention_ms
     newest = last["max_timestamp_us"][of_last]
     return TopicTimes(
         int(first["min_timestamp_us"][of_first].min()) // 1000,
         int(newest.max()) // 1000 if len(newest) else None,
-        cut_ms,
+        expires_ms(state.topic_config(topic), int(first["max_timestamp_us"][of_first].min())),
     )

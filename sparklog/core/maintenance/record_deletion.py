@@ -12,8 +12,8 @@ from sparklog.core.commands import MoveLogStart
 from sparklog.core.decide.maintenance import decide_move_log_start
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange
 from sparklog.core.lookup import partition_of, topic_of
-from sparklog.core.numbering import most_records
 from sparklog.core.records import At
+from sparklog.core.row_offsets import most_records
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, PartitionIndex, TopicPartition
 

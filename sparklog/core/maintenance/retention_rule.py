@@ -10,8 +10,9 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.describe.readable import setting_bytes, setting_ms
-from sparklog.core.numbering import most_records
+from sparklog.core.row_offsets import most_records
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -29,6 +30,24 @@ class RetentionCut(msgspec.Struct, frozen=True):
     reason: str
 
 
+def expired_below_us(config: TopicConfig, now_ms: int) -> int | None:
+    """Return the timestamp below which a slice's largest one must lie for the slice to be older than `retention.ms`.
+
+    None if the topic deletes nothing by age.
+    """
+    return (now_ms - config.retention_ms) * 1000 if config.delete and config.retention_ms is not None else None
+
+
+def expires_ms(config: TopicConfig, max_timestamp_us: int) -> int | None:
+    """Return the first time at which a slice with this largest timestamp is older than `retention.ms`.
+
+    None if the topic deletes nothing by age.
+    """
+    if not config.delete or config.retention_ms is None:
+        return None
+    return max_timestamp_us // 1000 + config.retention_ms + 1
+
+
 def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
     """Return the cut that is due, or None.
 
@@ -39,13 +58,13 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
     config = state.topic_config(topic)
     if not config.delete:
         return None
+    expired_us = expired_below_us(config, now_ms)
     key = TopicPartition(topic.topic_id, partition.partition)
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark)).columns
     below_hw = slices["end"] <= partition.high_watermark
     by_time = by_size = 0
-    if config.retention_ms is not None:
-        expired = (slices["max_timestamp_us"] < (now_ms - config.retention_ms) * 1000) & below_hw
-        by_time = _leading(expired)
+    if expired_us is not None:
+        by_time = _leading((slices["max_timestamp_us"] < expired_us) & below_hw)
     if config.retention_bytes is not None:
         remains = partition.size_bytes - np.cumsum(slices["length"])
         by_size = _leading((remains >= config.retention_bytes) & below_hw)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sparklog.core.numbering import records_between
+from sparklog.core.row_offsets import records_between
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 

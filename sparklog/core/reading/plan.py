@@ -12,12 +12,13 @@ import numpy as np
 
 from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
-from sparklog.core.numbering import offset_after, records_between
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.row_offsets import are_dense, offset_after, records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (
+    EntryNumber,
     LeaderEpoch,
     NamedObject,
     Offset,
@@ -41,8 +42,8 @@ class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    The read was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was
-    at `leader_epoch`. `lost`: ranges that overlap [start, end), and that an unclean election or an operator gave up.
+    The read was planned with the state of cluster `chain_id` after entry `planned_at`, in which the partition was at
+    `leader_epoch`. `lost`: ranges that overlap [start, end), and that an unclean election or an operator gave up.
     """
 
     topic: str
@@ -51,7 +52,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     start: Offset
     end: Offset
     slices: tuple[SliceToRead, ...]
-    position: int
+    planned_at: EntryNumber
     chain_id: str
     leader_epoch: LeaderEpoch
     lost: tuple[OffsetRange, ...] = ()
@@ -124,7 +125,7 @@ def plan_range(
         offsets.start,
         offsets.end,
         slices_to_read(state, planned, () if slices is None else slices),
-        state.n,
+        EntryNumber(state.n),
         state.chain_id,
         planned.replication.leader_epoch,
         tuple(lost for lost in planned.replication.lost if lost.start < offsets.end and lost.end > offsets.start),
@@ -163,7 +164,7 @@ def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, off
 
 def _marks(slices: SliceColumns, offsets: OffsetRange) -> tuple[tuple[int, int], ...] | None:
     starts, ends, records = (slices.columns[name] for name in ("start", "end", "records"))
-    dense = records == ends - starts
+    dense = are_dense(slices.columns)
     if dense.all():
         return None
     begins_run = np.ones(len(slices), dtype=np.bool_)

@@ -17,6 +17,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.row_offsets import offset_after
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -87,7 +88,7 @@ def append(
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
     if any(value.leader not in slice_.holders for slice_ in slices):
         raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, found slices that are not")
-    end = Offset(value.next_offset + sum(slice_.records for slice_ in slices))
+    end = offset_after(value.next_offset, sum(slice_.records for slice_ in slices))
     log_ends = tuple(
         _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
         for store, log_end in zip(value.replicas, value.log_ends, strict=True)
@@ -95,8 +96,8 @@ def append(
     isr = value.isr
     if acks is Acks.ALL:
         if not pull:
-            at_end = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
-            isr = tuple(store for store in isr if store in at_end)
+            whole = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
+            isr = tuple(store for store in isr if store in whole)
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
     # All slices belong to one epoch, so no election can happen here: a move that needs one ends with a report.
@@ -129,7 +130,7 @@ def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Of
     for slice_ in slices:
         if store not in slice_.holders:
             break
-        log_end = Offset(log_end + slice_.records)
+        log_end = offset_after(log_end, slice_.records)
     return log_end
 
 

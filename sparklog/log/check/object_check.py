@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import Int64Array, is_dense, offset_after
+from sparklog.core.row_offsets import Int64Array, is_dense, offset_after
 from sparklog.core.types import NamedObject, Offset, PartitionIndex, Slice, TimestampSource
 from sparklog.log.batch import crc32c
 from sparklog.log.check.batch_content import BatchContent, content_in_index, content_of

@@ -94,7 +94,7 @@ def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarna
     """Call `fetch_object`, then check that `store` has the INCARNATION `incarnation`, and the fetched object beside it.
 
     Report the copy only if this returns. The check is made here, without delay, because a disk may be mounted over the
-    copy later. Raises AnotherLife, and what `fetch_object` raises.
+    copy later. Raises AnotherIncarnation, and what `fetch_object` raises.
     """
     fetched = fetch_object(wanted, store, stores)
     objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)

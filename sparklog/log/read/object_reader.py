@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import RowOffsets, is_dense, numbered_by_chain, within
+from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, within
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError
-from sparklog.log.read.source_stores import NoHolderAnswers
+from sparklog.log.read.first_holder import NoHolderAnswers
 
 
 @contextmanager

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 
 from sparklog.core.lookup import partition_of, topic_of
-from sparklog.core.numbering import is_dense, offset_after
 from sparklog.core.reading.plan import SliceToRead, slices_to_read
+from sparklog.core.row_offsets import is_dense, offset_after
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
 from sparklog.log.read.time_lookup import LOOKS, ChainNow
 from sparklog.storage.object_store import ObjectStore
 

@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 
 from sparklog.core.lookup import partition_of, topic_of
-from sparklog.core.numbering import is_dense, numbered_by_chain, within
 from sparklog.core.reading.plan import SliceToRead, slices_to_read
+from sparklog.core.row_offsets import is_dense, numbered_by_chain, within
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
 from sparklog.log.batch import timestamps_us
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import damage_of, unreadable
-from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
 from sparklog.storage.object_store import ObjectStore
 
 CANDIDATES: Final = 64  # slices looked up at once; the first one nearly always has the answer

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import Damaged, InvalidInput
-from sparklog.core.numbering import Int64Array, SliceOffsets
 from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.row_offsets import Int64Array, SliceOffsets
 from sparklog.core.types import Offset, OffsetRange, UploadId
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes

@@ -18,10 +18,10 @@ from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, TimestampSource, UploadId
 from sparklog.log.batch import EncodedBatch, decode, verify
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
 from sparklog.log.records_schema import RAW_SCHEMA
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes

@@ -1,1 +1,1 @@
-"""Turns rows into uploaded objects. Read topic_writer.py first, then object_writer.py."""
+"""Turns rows into uploaded objects. Read topic_writer.py first, then objects_writer.py."""

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
-from sparklog.core.numbering import offset_after
+from sparklog.core.row_offsets import offset_after
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -4,8 +4,8 @@ A store that fails is given up for the rest of the task. So is a store that dela
 `replica.lag.time.max.ms` in total. The delay is the time that the task waits for the store while at least one other
 store is ahead. The write continues with the other stores, and its commit names those that hold the objects.
 
-A follower here is a live store that is catching up. It also gets the new objects, because otherwise it could never
-catch up, but it may delay the task for FOLLOWER_WAIT_MS only.
+A live store that is catching up also gets the new objects, because otherwise it could never catch up, but it may delay
+the task for CATCHING_UP_WAIT_MS only.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
-from sparklog.log.incarnation import AnotherLife
+from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.storage.object_store import ObjectStore, Upload
 
 Step = Callable[[ObjectStore], None]
 
-FOLLOWER_WAIT_MS: Final = 500
+CATCHING_UP_WAIT_MS: Final = 500
 
 _SYSTEM = SystemClock()
 
@@ -161,7 +161,7 @@ class StoreLanes:
     `abort`, or `close` and then `abort`.
 
     `incarnations` has the registered INCARNATION of each store. Each store may delay the task by `lag_time_max_ms` in
-    total, one of the `followers` by at most FOLLOWER_WAIT_MS. Stores in `left_out` are given up from the start.
+    total, those in `catching_up` by at most CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
     """
 
     def __init__(
@@ -171,14 +171,14 @@ class StoreLanes:
         lag_time_max_ms: int,
         clock: WaitingClock = _SYSTEM,
         *,
-        followers: Collection[StoreId] = (),
+        catching_up: Collection[StoreId] = (),
         left_out: Collection[StoreId] = (),
     ) -> None:
         self.changed = threading.Condition()
         self._stores = stores
         self._incarnations = incarnations
         self._lag_time_max_ms = lag_time_max_ms
-        self._followers = followers
+        self._catching_up = catching_up
         self._left_out = left_out
         self._clock = clock
         self._lanes: dict[StoreId, StoreLane] = {}
@@ -218,9 +218,9 @@ class StoreLanes:
         """Return the stores that were given up because they were too slow."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
 
-    def in_another_life(self) -> frozenset[StoreId]:
+    def of_another_incarnation(self) -> frozenset[StoreId]:
         """Return the stores that were wiped or swapped during the task. They have lost all objects of the task."""
-        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherIncarnation))
 
     def close(self) -> None:
         """Let the threads end, and drop unfinished uploads. Never waits for a store."""
@@ -240,8 +240,8 @@ class StoreLanes:
         lane = self._lanes.get(store)
         if lane is None:
             limit_ms = self._lag_time_max_ms
-            if store in self._followers:
-                limit_ms = min(limit_ms, FOLLOWER_WAIT_MS)
+            if store in self._catching_up:
+                limit_ms = min(limit_ms, CATCHING_UP_WAIT_MS)
             lane = self._lanes[store] = StoreLane(
                 store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sparklog.log.write.store_lanes import StoreLanes
 
 if TYPE_CHECKING:
-    from sparklog.log.write.object_writer import ObjectWriter, Uploading
+    from sparklog.log.write.objects_writer import ObjectsWriter, Uploading
 
 MIB: Final = 1 << 20
 
@@ -82,7 +82,7 @@ class TaskObjects:
     def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
         self.lanes = lanes
         self.limits = limits
-        self.writers: list[ObjectWriter] = []
+        self.writers: list[ObjectsWriter] = []
         self.pending_bytes = self.pending_partitions = 0
         self.held_bytes = self.streamed_bytes = self.pinned_bytes = 0
         self._uploading: deque[Uploading] = deque()
@@ -144,5 +144,5 @@ class TaskObjects:
 
     def _await_oldest(self) -> None:
         uploading = self._uploading.popleft()
-        uploading.settle()
+        uploading.wait()
         self._uploading_bytes -= uploading.size_bytes

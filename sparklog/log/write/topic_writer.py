@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
 from sparklog.log.records_schema import TIMESTAMP
-from sparklog.log.write.object_writer import ObjectWriter, TopicMemory, WriteTarget
+from sparklog.log.write.objects_writer import ObjectsWriter, TopicMemory, WriteTarget
 from sparklog.log.write.raw_rows import ROW_BYTES, cuts, raw_sums
 from sparklog.log.write.routing import check_sizes, split
 from sparklog.log.write.task_objects import TaskObjects
 
 
 class TopicWriter:
-    """Writes rows to a topic. Call `add` any number of times, then `split_gathered`, `task.finish` and `written`.
+    """Writes rows to a topic. Call `add` any number of times, then `split_gathered`, `objects.finish` and `written`.
 
     Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once for each added batch
     with null timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records;
@@ -33,7 +33,7 @@ class TopicWriter:
 
     def __init__(
         self,
-        task: TaskObjects,
+        objects: TaskObjects,
         target: WriteTarget,
         stores: Callable[[PartitionIndex], tuple[Holder, ...]],
         *,
@@ -42,21 +42,21 @@ class TopicWriter:
         sticky: int = 0,
         compression: str = "zstd",
     ) -> None:
-        self._task = task
-        self._limits = task.limits
+        self._objects = objects
+        self._limits = objects.limits
         self._target = target
         self._stores = stores
         self._new_upload_id = new_upload_id
         self._now_us = now_us
         self._sticky = sticky
         self._compression = compression
-        self._enough_rows = task.limits.enough_rows(target.partitions)
+        self._enough_rows = objects.limits.enough_rows(target.partitions)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
         self._memory = TopicMemory()
-        self._writers: dict[tuple[Holder, ...], ObjectWriter] = {}
-        self._writer_of: dict[PartitionIndex, ObjectWriter] = {}
+        self._writers: dict[tuple[Holder, ...], ObjectsWriter] = {}
+        self._writer_of: dict[PartitionIndex, ObjectsWriter] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows as `records_schema.canonical` returns them, but without a topic column.
@@ -78,7 +78,7 @@ class TopicWriter:
         """Split the gathered rows by partition, and hand them to the object writers."""
         if not self._gathered_rows:
             return
-        self._task.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
+        self._objects.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
         rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
@@ -90,12 +90,12 @@ class TopicWriter:
         writers = [self._writer(piece.partition) for piece in pieces]
         for writer, piece in zip(writers, pieces, strict=True):
             writer.add(piece)
-        full_bytes = self._limits.enough_bytes(self._task.pending_partitions)
+        full_bytes = self._limits.enough_bytes(self._objects.pending_partitions)
         for writer, piece in zip(writers, pieces, strict=True):
             writer.encode_if_full(piece.partition, full_bytes)
         del pieces
-        if self._task.is_full:
-            self._task.close_largest()
+        if self._objects.is_full:
+            self._objects.close_largest()
         elif self._target.partitions == 1:
             writers[0].stream()
         if self._memory.pinned_bytes - self._memory.pending_bytes > self._limits.pinned_in_vain_bytes:
@@ -135,14 +135,14 @@ class TopicWriter:
         if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= self._limits.gather_bytes:
             self.split_gathered()
 
-    def _writer(self, partition: PartitionIndex) -> ObjectWriter:
+    def _writer(self, partition: PartitionIndex) -> ObjectsWriter:
         """Return the object writer for the partition's set of stores."""
         writer = self._writer_of.get(partition)
         if writer is None:
             writer = self._writer_of[partition] = self._begun(partition)
         return writer
 
-    def _begun(self, partition: PartitionIndex) -> ObjectWriter:
+    def _begun(self, partition: PartitionIndex) -> ObjectsWriter:
         holders = self._stores(partition)
         if not holders:
             raise NoReplicaOnline(
@@ -150,8 +150,8 @@ class TopicWriter:
             )
         writer = self._writers.get(holders)
         if writer is None:
-            writer = self._writers[holders] = ObjectWriter(
-                self._task,
+            writer = self._writers[holders] = ObjectsWriter(
+                self._objects,
                 self._memory,
                 self._target,
                 holders,
@@ -162,11 +162,11 @@ class TopicWriter:
 
     def _pin(self, size_bytes: int) -> None:
         self._memory.pinned_bytes += size_bytes
-        self._task.pinned_bytes += size_bytes
+        self._objects.pinned_bytes += size_bytes
 
     def _unpin(self) -> None:
         """Copy the pending rows, so that the larger batches they are slices of can be freed."""
-        self._task.make_room(self._memory.pending_bytes)
+        self._objects.make_room(self._memory.pending_bytes)
         for writer in self._writers.values():
             writer.unpin()
         self._pin(self._memory.pending_bytes - self._memory.pinned_bytes)

@@ -167,7 +167,7 @@ class CompactionJob:
         edges = pairwise(accumulate((part.segments for part in due.stretches), initial=0))
         rewrites = [
             RewriteOrder(
-                frame.connection.places(state),
+                frame.connection.addresses(state),
                 slices_to_read(state, state.partitions[key], slices.rows(low, high)),
                 part.records,
                 segment_target(state, key),
@@ -309,7 +309,7 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
 
     Large stretches are cut, and small ones share a task.
     """
-    places = frame.connection.places(state)
+    addresses = frame.connection.addresses(state)
     weighed = [
         (log, WeighedRange(planned.topic_id, planned.partition, planned.start, planned.end, part.size_bytes))
         for log, order in enumerate(ordered)
@@ -325,7 +325,7 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
                 stretch, (log, whole) = next(stretches)
             topic, offsets = state.topics[piece.topic_id], OffsetRange(piece.start, piece.end)
             ranges.append((log, stretch, plan_range(state, topic, piece.partition, offsets)))
-        payloads.append(msgspec.msgpack.encode(KeysOrder(places, tuple(ranges))))
+        payloads.append(msgspec.msgpack.encode(KeysOrder(addresses, tuple(ranges))))
     return payloads
 
 

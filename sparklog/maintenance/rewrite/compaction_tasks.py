@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.core.errors import SparklogError
-from sparklog.core.numbering import Int64Array
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
+from sparklog.core.row_offsets import Int64Array
 from sparklog.core.types import Offset, StoreId, UploadId
 from sparklog.host.dice import new_id
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.read.scan import scan
 from sparklog.log.rewrite.segment_compaction import compact
 from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
@@ -48,7 +48,7 @@ class KeyShuffle(Protocol):
 class KeysOrder(msgspec.Struct, frozen=True):
     """The ranges whose keys one task reads: (log, stretch, range). `log` is the partition's number in this shuffle."""
 
-    places: StorePlaces
+    addresses: StoreAddresses
     ranges: tuple[tuple[int, int, RangeToRead], ...]
 
 
@@ -59,7 +59,7 @@ class RewriteOrder(msgspec.Struct, frozen=True):
     which the stores are registered. `lag_time_max_ms`: how long the task may wait for one store in total.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     slices: tuple[SliceToRead, ...]
     records: int
     target: SegmentTarget
@@ -107,7 +107,7 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
     Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if records can't be read.
     """
     order = msgspec.msgpack.decode(payload, type=KeysOrder)
-    stores = Stores(order.places)
+    stores = Stores(order.addresses)
     for log, stretch, plan in order.ranges:
         for rows in scan(plan, stores, ["key", "value", "offset"], _as_planned):
             keyless = rows.column("key").is_null()
@@ -152,7 +152,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
     """
     order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
     try:
-        offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]
+        offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.addresses), ["offset"], _as_planned)]
     except SparklogError as error:
         return msgspec.msgpack.encode(StretchOutcome(error=str(error)))
     kept = np.concatenate(offsets)[-1 if only_last else 0 :]
@@ -161,7 +161,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
     """Upload the kept records, and return the outcome. A failure is returned as well, so it stops no other stretch."""
-    stores = Stores(order.places)
+    stores = Stores(order.addresses)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:
         rewritten = compact(order.slices, kept, order.target, stores, lanes, lambda: UploadId(new_id()))
@@ -169,7 +169,7 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
         return StretchOutcome(error=str(error) or repr(error))
     finally:
         lanes.close()
-    lost = lanes.in_another_life()
+    lost = lanes.of_another_incarnation()
     held = without_stores(rewritten, lost)
     if held is None:
         return StretchOutcome(error=f"its segments were on {', '.join(sorted(lost))} alone, which lost them")

@@ -16,7 +16,7 @@ from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.rewrite.segment_roll import reads_of, rewrite
 from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
@@ -113,7 +113,7 @@ class RollJob:
                 target = segment_target(state, _key(segment))
                 orders.append(SegmentOrder(segment, target, slices))
         return RollOrder(
-            frame.connection.places(state),
+            frame.connection.addresses(state),
             EntryNumber(state.n),
             tuple(orders),
             {store.store: store.incarnation for store in state.stores.values()},
@@ -178,7 +178,7 @@ class RollOrder(msgspec.Struct, frozen=True):
     store in total.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     n0: EntryNumber
     segments: tuple[SegmentOrder, ...]
     incarnations: dict[StoreId, str]
@@ -195,7 +195,7 @@ class RollOutcome(msgspec.Struct, frozen=True):
 def roll_segments(payload: bytes) -> bytes:
     """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure stops no other segment."""
     order = msgspec.msgpack.decode(payload, type=RollOrder)
-    stores = Stores(order.places)
+    stores = Stores(order.addresses)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     outcomes = []
     for segment in order.segments:
@@ -205,7 +205,7 @@ def roll_segments(payload: bytes) -> bytes:
         except Exception as error:  # of any kind: roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
     lanes.close()
-    lost = lanes.in_another_life()
+    lost = lanes.of_another_incarnation()
     return msgspec.msgpack.encode([_without(outcome, lost) if lost else outcome for outcome in outcomes])
 
 

@@ -21,7 +21,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.maintenance.named_uploads import NamedUploads
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, TopicId
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
@@ -85,7 +85,7 @@ class VacuumJob:
 
 
 class _VacuumOrder(msgspec.Struct, frozen=True):
-    places: StorePlaces
+    addresses: StoreAddresses
     search: OrphanSearch
     delete: bool
 
@@ -94,7 +94,7 @@ def search_store(payload: bytes) -> bytes:
     """Task: do the search of a _VacuumOrder, and return OrphansFound. An error that ends the search is one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
-        stores, name = Stores(order.places), order.search.store
+        stores, name = Stores(order.addresses), order.search.store
         check = partial(stores.check_owner, name)
         orphans = search_orphans(order.search, stores.get(name), delete=order.delete, check=check)
     except SparklogError as error:
@@ -105,10 +105,10 @@ def search_store(payload: bytes) -> bytes:
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
     """Return the result of each search, in order. A search that a store or a task could not finish is a failure."""
     state = frame.connection.follower.newest_state()
-    places = frame.connection.places(state)
+    addresses = frame.connection.addresses(state)
     results: list[OrphansFound] = []
     for round_ in chunks(searches, frame.tasks.tasks_at_once):
-        orders = [_VacuumOrder(places, search, delete) for search in round_]
+        orders = [_VacuumOrder(addresses, search, delete) for search in round_]
         try:
             bodies = frame.tasks.run(search_store, [msgspec.msgpack.encode(order) for order in orders])
             results += [msgspec.msgpack.decode(body, type=OrphansFound) for body in bodies]

@@ -12,7 +12,7 @@ from sparklog.core.lookup import registered_store
 from sparklog.core.types import NamedObject, Slice, StoreId
 from sparklog.log.check.index_repair import mend_index
 from sparklog.log.check.object_check import ObjectCheck, check_object
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.read.object_reader import read_index
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
@@ -56,7 +56,7 @@ class CheckOrder(msgspec.Struct, frozen=True):
     damage. If the index of a damaged object can't show which batches are damaged, the index on another store is used.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     store: StoreId
     incarnation: str
     objects: tuple[ObjectToCheck, ...]
@@ -85,7 +85,7 @@ def check_objects(payload: bytes) -> bytes:
     After the store has failed to answer once, it is not asked for the remaining objects.
     """
     order = msgspec.msgpack.decode(payload, type=CheckOrder)
-    stores = Stores(order.places)
+    stores = Stores(order.addresses)
     outcomes: list[CheckOutcome] = []
     silent = ""
     for object_ in order.objects:
@@ -110,8 +110,8 @@ def checked(
     Raises BrokerIdNotRegistered, and errors of running tasks.
     """
     state = frame.connection.follower.newest_state()
-    places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
-    orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
+    addresses, incarnation = frame.connection.addresses(state), registered_store(state, store).incarnation
+    orders = [CheckOrder(addresses, store, incarnation, tuple(pack), mend) for pack in packs]
     bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])
     outcomes: list[tuple[ObjectToCheck, CheckOutcome]] = []
     for order, body in zip(orders, bodies, strict=True):
@@ -167,7 +167,7 @@ def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Store
 
 def _others(store: StoreId, stores: Stores) -> list[ObjectStore]:
     opened = []
-    for other in stores.places.urls:
+    for other in stores.addresses.urls:
         if other != store:
             try:
                 opened.append(stores.get(other))

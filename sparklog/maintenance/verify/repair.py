@@ -300,9 +300,9 @@ class Repair:
             for key in partitions_of(damage.object.slices)[:1]
         ]
         state = self._frame.connection.follower.newest_state()
-        places = self._frame.connection.places(state)
+        addresses = self._frame.connection.addresses(state)
         for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
-            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
+            orders = [FetchOrder(addresses, store, state.stores[store].incarnation, pack) for pack in round_]
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:

@@ -228,7 +228,7 @@ def _swapped(
             objects += rewritten.objects
     finally:
         lanes.close()
-    swapped = lanes.in_another_life()
+    swapped = lanes.of_another_incarnation()
     if swapped:
         raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")
     command = Swap(

@@ -33,7 +33,7 @@ from sparklog.core.maintenance.objects_to_verify import (
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
 from sparklog.log.check.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
-from sparklog.log.incarnation import AnotherLife, check_incarnation
+from sparklog.log.incarnation import AnotherIncarnation, check_incarnation
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
@@ -164,7 +164,7 @@ class VerifyJob:
                 state = frame.connection.follower.newest_state()
                 target = frame.connection.stores(state).get(store.store)
                 check_incarnation(target, store.incarnation)
-            except AnotherLife as error:
+            except AnotherIncarnation as error:
                 state = frame.connection.follower.newest_state()
                 now = state.stores.get(store.store)
                 if now is None or now.registration != store.registration or now.fenced:
@@ -177,11 +177,11 @@ class VerifyJob:
                 continue
 
     def _verify_objects(self, frame: JobFrame, state: ClusterState, wanted: ObjectsWanted) -> None:
-        places = frame.connection.places(state)
+        addresses = frame.connection.addresses(state)
         packs = packed(objects_to_verify(state, wanted))
         seen, planned = 0, sum(row.planned.objects for row in self._rows.values())
         while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
-            orders = [VerifyOrder(places, pack, tuple(self._silent)) for pack in round_]
+            orders = [VerifyOrder(addresses, pack, tuple(self._silent)) for pack in round_]
             try:
                 bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
             except SparklogError as error:

@@ -11,7 +11,7 @@ import msgspec
 from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.types import NewObject, StoreId
 from sparklog.log.check.replica_check import ReplicaCheck, check_replicas
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.maintenance.job_report import Work
 from sparklog.maintenance.task_runner import packs
 
@@ -27,7 +27,7 @@ Done = dict[StoreId, dict[str, Work]]  # by store and topic
 class VerifyOrder(msgspec.Struct, frozen=True):
     """The work of one task. The `silent` stores are not asked, because they did not answer earlier tasks."""
 
-    places: StorePlaces
+    addresses: StoreAddresses
     objects: tuple[ObjectToVerify, ...]
     silent: tuple[StoreId, ...] = ()
 
@@ -42,7 +42,7 @@ class VerifyOutcome(msgspec.Struct, frozen=True):
 def verify_objects(payload: bytes) -> bytes:
     """Task: verify the objects of a VerifyOrder, and return a VerifyOutcome."""
     order = msgspec.msgpack.decode(payload, type=VerifyOrder)
-    return msgspec.msgpack.encode(verified(order, Stores(order.places)))
+    return msgspec.msgpack.encode(verified(order, Stores(order.addresses)))
 
 
 def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from typing import Final
 
@@ -12,6 +11,7 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 from sparklog.core.errors import InvalidOption
 from sparklog.core.maintenance.differences import Difference
 from sparklog.maintenance.verify.verify_job import run_verify
+from sparklog.spark.lazy_connection import default_cluster
 from sparklog.spark.maintain.spark_tasks import SparkTasks
 
 SCHEMA: Final = StructType(
@@ -40,7 +40,7 @@ def differences(
     share: int = 1,
 ) -> DataFrame:
     """Run the verify job; return a DataFrame with a row for each difference. See `sparklog.spark.verify`."""
-    url = cluster or os.environ.get("SPARKLOG_CLUSTER")
+    url = cluster or default_cluster()
     if not url:
         raise InvalidOption("verify: wanted the address of a cluster, found neither `cluster` nor SPARKLOG_CLUSTER")
     report = run_verify(url, stores=stores, share=share, topics=topics or None, tasks=SparkTasks(spark))

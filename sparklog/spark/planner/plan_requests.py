@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,12 +16,11 @@ from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.streams import parse_stream_read_options, read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
-from sparklog.spark.lazy_connection import shared
-from sparklog.spark.read.task_to_read import TaskToRead, places_for
+from sparklog.spark.lazy_connection import default_cluster, shared
+from sparklog.spark.read.task_to_read import TaskToRead, addresses_for
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.open_store import join_url
 
-_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
 
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
@@ -76,7 +74,7 @@ class _Store(msgspec.Struct):
     zone: str
 
 
-class _Task(msgspec.Struct):
+class _ReadTaskForJava(msgspec.Struct):
     """The work of one task. `task`: the same as a TaskToRead in MessagePack, so that Python can continue the read."""
 
     ranges: list[_Range]
@@ -86,7 +84,7 @@ class _Task(msgspec.Struct):
 
 
 class _Plan(msgspec.Struct):
-    tasks: list[_Task]
+    tasks: list[_ReadTaskForJava]
     warnings: list[str]
 
 
@@ -100,7 +98,7 @@ def _columns(payload: bytes) -> bytes:
     if all(name in given for name in _PROPERTIES):
         return b"null"
     try:
-        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = read_options_of_any(given, default_cluster())
     except SparklogError:
         return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
     return msgspec.json.encode(options.columns if options.metadata is None else None)
@@ -110,12 +108,12 @@ def _stores(payload: bytes) -> bytes:
     """Return the addresses of the cluster's stores; null on an error, which the Python data source will report."""
     given = msgspec.json.decode(payload, type=_Request).options
     try:
-        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = read_options_of_any(given, default_cluster())
         connection = shared(options.cluster, options.storage)
-        places = connection.places(connection.follower.newest_state())
+        addresses = connection.addresses(connection.follower.newest_state())
     except SparklogError:
         return b"null"
-    return msgspec.json.encode([join_url(places.cluster, url) for url in places.urls.values()])
+    return msgspec.json.encode([join_url(addresses.cluster, url) for url in addresses.urls.values()])
 
 
 def _plan_read(payload: bytes) -> bytes:
@@ -124,17 +122,17 @@ def _plan_read(payload: bytes) -> bytes:
     Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
     """
     request = msgspec.json.decode(payload, type=_Request)
-    options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
+    options = parse_read_options(request.options, default_cluster())
     from sparklog.client.plans.read_plan import plan_read
 
     connection = shared(options.cluster, options.storage)
 
     def plan() -> _Plan:
         state = connection.follower.newest_state()
-        stores, places = places_for(connection, state, options.zone)
+        stores, addresses = addresses_for(connection, state, options.zone)
         made = plan_read(state, options, stores)
         ignored = warning_of(options.ignored)
-        tasks = [TaskToRead(places, ranges) for ranges in made.tasks]
+        tasks = [TaskToRead(addresses, ranges) for ranges in made.tasks]
         return _plan_of(tasks, options, [*made.warnings, *([] if ignored is None else [ignored])])
 
     try:
@@ -148,7 +146,7 @@ def _plan_read(payload: bytes) -> bytes:
 def _stream_tasks(payload: bytes) -> bytes:
     """The tasks of a micro-batch that the Python data source has planned."""
     request = msgspec.json.decode(payload, type=_StreamTasks)
-    options = parse_stream_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE)).read
+    options = parse_stream_read_options(request.options, default_cluster()).read
     partitions = [pickle.loads(body) for body in request.partitions]
     plans = [partition.value for partition in partitions if partition is not None]  # None: see `installed.plan_of`
     tasks = [msgspec.msgpack.decode(plan, type=TaskToRead) for plan in plans]
@@ -159,13 +157,14 @@ def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[s
     return _Plan([_task(task, options.fail_on_data_loss) for task in tasks], warnings)
 
 
-def _task(task: TaskToRead, fail_on_data_loss: bool) -> _Task:
-    places, stores = task.places, Stores(task.places)
-    addresses = {
-        store: _Store(join_url(places.cluster, url), places.zones.get(store, "")) for store, url in places.urls.items()
+def _task(task: TaskToRead, fail_on_data_loss: bool) -> _ReadTaskForJava:
+    addresses, stores = task.addresses, Stores(task.addresses)
+    described = {
+        store: _Store(join_url(addresses.cluster, url), addresses.zones.get(store, ""))
+        for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
-    return _Task(ranges, addresses, fail_on_data_loss, msgspec.msgpack.encode(task))
+    return _ReadTaskForJava(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:

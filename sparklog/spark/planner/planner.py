@@ -21,7 +21,7 @@ from sparklog.spark.planner.read_requests import OpenReaders
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "2"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "3"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
 _REQUESTS: Final = PLAN_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS

@@ -57,4 +57,4 @@ class OpenReaders:
 def _read(request: _Read) -> Iterator[pa.RecordBatch]:
     task = msgspec.msgpack.decode(request.task, type=TaskToRead)
     rest = replace(task.ranges[request.range], start=Offset(request.at))
-    return read_range(rest, task.places, request.columns, fail_on_data_loss=request.fail_on_data_loss)
+    return read_range(rest, task.addresses, request.columns, fail_on_data_loss=request.fail_on_data_loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -15,9 +14,8 @@ from sparklog.core.config.key import ConfigKey, ValueType
 from sparklog.core.errors import InvalidConfig, PolicyViolation, TopicAlreadyExists
 from sparklog.options.given import GivenOptions
 from sparklog.options.registry import Side
-from sparklog.spark.lazy_connection import shared
+from sparklog.spark.lazy_connection import default_cluster, shared
 
-_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _PARTITIONS: Final = ConfigKey("partitions", ValueType.INT, None, "Partitions of the topic.", minimum=1)
 _REPLICATION: Final = ConfigKey("replication.factor", ValueType.INT, None, "Replicas of each partition.", minimum=1)
 
@@ -128,7 +126,7 @@ _ANSWERS: Final[dict[str, Callable[[Admin, _TopicRequest], object]]] = {
 def _answer(answer: Callable[[Admin, _TopicRequest], object], payload: bytes) -> bytes:
     request = msgspec.json.decode(payload, type=_TopicRequest)
     given = GivenOptions(request.options, Side.BATCH_READ)
-    connection = shared(given.cluster(os.environ.get(_CLUSTER_VARIABLE)), given.storage())
+    connection = shared(given.cluster(default_cluster()), given.storage())
     return msgspec.json.encode(answer(Admin(connection), request))
 
 

@@ -1,6 +1,6 @@
 """Performs a batch write for the JVM: plans and commits it in the driver, and raises the errors of its tasks.
 
-    begin_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
+    plan_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
 
 The plan, the command, the errors and the log lines are those of `write/batch_writer.py`.
 """
@@ -25,6 +25,7 @@ from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
+from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.open_store import is_relative, join_url
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from sparklog.spark.write.batch_writer import BatchWriter
 
-_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _LOCAL: Final = "file://"
 _HDFS: Final = "hdfs://"
 _TYPES: Final = {  # what Java takes of each column, in the words of `DataType.simpleString`; Python takes more
@@ -47,7 +47,7 @@ _TYPES: Final = {  # what Java takes of each column, in the words of `DataType.s
 _ERRNOS: Final = {os.strerror(number): number for number in errno.errorcode}
 
 
-class _Begin(msgspec.Struct):
+class _WriteToPlan(msgspec.Struct):
     options: dict[str, str]
     schema: str
 
@@ -88,7 +88,7 @@ class _Format(msgspec.Struct):
     blocks_at: int
 
 
-class _TaskPlan(msgspec.Struct):
+class _WritePlanForJava(msgspec.Struct):
     """The plan of the tasks. `plan`: the same as a WritePlan in MessagePack, so that Python can raise task errors."""
 
     n0: int
@@ -100,11 +100,11 @@ class _TaskPlan(msgspec.Struct):
     plan: bytes
 
 
-class _Begun(msgspec.Struct):
+class _PlannedWrite(msgspec.Struct):
     """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
 
     writer: bytes
-    task: _TaskPlan
+    task: _WritePlanForJava
 
 
 class _Message(msgspec.Struct):
@@ -144,12 +144,12 @@ class _Failure(msgspec.Struct):
     reason: str
 
 
-def _begin_write(payload: bytes) -> bytes:
+def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write; null if the Python data source must do the write, or raise its error.
 
     Python can write more types, and to more stores, than Java.
     """
-    request = msgspec.json.decode(payload, type=_Begin)
+    request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
@@ -162,11 +162,11 @@ def _begin_write(payload: bytes) -> bytes:
         writer = _writer(request.options, schema)
     except (SparklogError, PySparkException):
         return b"null"
-    task = None if writer is None or writer.done is not None else _task(writer)
+    task = None if writer is None or writer.done is not None else _plan_for_java(writer)
     if writer is None or task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_Begun(pickle.dumps(writer), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))
 
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
@@ -179,19 +179,21 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     ):
         return None
     check_written_options(given, schema)
-    return planned_writer(parse_write_options(given, os.environ.get(_CLUSTER_VARIABLE)), schema)
+    return planned_writer(parse_write_options(given, default_cluster()), schema)
 
 
-def _task(writer: BatchWriter) -> _TaskPlan | None:
+def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
     """The plan of a write's tasks; None unless each partition goes to one store, and Java can write to it."""
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
-    if plan.followers or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
+    if plan.catching_up or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
         return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
     if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
         return None
-    return _TaskPlan(plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan)
+    return _WritePlanForJava(
+        plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan
+    )
 
 
 def _format(schema: pa.Schema) -> _Format:
@@ -200,7 +202,7 @@ def _format(schema: pa.Schema) -> _Format:
 
 def _takes(plan: WritePlan, store: _WrittenStore) -> bool:
     """True if Java can write to the store: a local path, or HDFS that needs no settings but those of Spark's Hadoop."""
-    settings = plan.places.settings.of(store.id, at_root=is_relative(plan.places.urls[store.id]))
+    settings = plan.addresses.settings.of(store.id, at_root=is_relative(plan.addresses.urls[store.id]))
     return store.url.startswith(_LOCAL) or (store.url.startswith(_HDFS) and not settings)
 
 
@@ -209,7 +211,7 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
         _WrittenStore(
             holder.store,
             holder.registration,
-            join_url(plan.places.cluster, plan.places.urls[holder.store]),
+            join_url(plan.addresses.cluster, plan.addresses.urls[holder.store]),
             plan.incarnations[holder.store],
         )
         for (holder,) in topic.store_sets
@@ -247,7 +249,7 @@ def _abort_write(payload: bytes) -> bytes:
 
 def _refuse_row(payload: bytes) -> bytes:
     """Raise the error of a row that Java can't write."""
-    from sparklog.client.plans.write_rows import check_rows
+    from sparklog.client.plans.task_upload import check_rows
 
     row = msgspec.json.decode(payload, type=_Row)
     plan = msgspec.msgpack.decode(row.plan, type=WritePlan)
@@ -269,7 +271,7 @@ def _blame_store(payload: bytes) -> bytes:
     failure = msgspec.json.decode(payload, type=_Failure)
     plan = msgspec.msgpack.decode(failure.plan, type=WritePlan)
     number = _ERRNOS.get(failure.reason)
-    check_incarnation(Stores(plan.places).get(failure.store), plan.incarnations[failure.store])
+    check_incarnation(Stores(plan.addresses).get(failure.store), plan.incarnations[failure.store])
     wanted = f"write an object to {failure.url}"
     if number is not None:
         raise write_error(wanted, OSError(number, failure.reason))
@@ -277,7 +279,7 @@ def _blame_store(payload: bytes) -> bytes:
 
 
 WRITE_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "begin_write": _begin_write,
+    "plan_write": _plan_write,
     "commit_write": _commit_write,
     "abort_write": _abort_write,
     "refuse_row": _refuse_row,

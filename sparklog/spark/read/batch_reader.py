@@ -22,14 +22,14 @@ from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.lazy_connection import shared
-from sparklog.spark.read.read_tasks import input_partitions, read_task
-from sparklog.spark.read.task_to_read import places_for
+from sparklog.spark.read.input_partitions import input_partitions, read_task
+from sparklog.spark.read.task_to_read import addresses_for
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
 if TYPE_CHECKING:
     from sparklog.client.connection import Connection
     from sparklog.client.plans.read_plan import ReadPlan
-    from sparklog.log.cluster_stores import StorePlaces
+    from sparklog.log.cluster_stores import StoreAddresses
 
 log = logging.getLogger("sparklog")
 
@@ -49,15 +49,15 @@ class BatchReader(DataSourceReader):
         """
         connection = shared(self.options.cluster, self.options.storage)
         try:
-            plan, places = self._plan(connection)
+            plan, addresses = self._plan(connection)
         except SparklogError as error:
             if not may_be_replaced(error):
                 raise
-            plan, places = self._plan(connection)  # a roll replaced the object; the newer state names its successor
+            plan, addresses = self._plan(connection)  # a roll replaced the object; the newer state names its successor
         warning = warning_of(self.options.ignored)
         for line in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", line)
-        return input_partitions(plan.tasks, places)
+        return input_partitions(plan.tasks, addresses)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task's ranges, each range in offset order.
@@ -66,9 +66,9 @@ class BatchReader(DataSourceReader):
         """
         return read_task(partition, self.columns, fail_on_data_loss=self.options.fail_on_data_loss)
 
-    def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
+    def _plan(self, connection: Connection) -> tuple[ReadPlan, StoreAddresses]:
         from sparklog.client.plans.read_plan import plan_read
 
         state = connection.follower.newest_state()
-        stores, places = places_for(connection, state, self.options.zone)
-        return plan_read(state, self.options, stores), places
+        stores, addresses = addresses_for(connection, state, self.options.zone)
+        return plan_read(state, self.options, stores), addresses

@@ -22,7 +22,7 @@ from sparklog.chain.follow.ignored_entries import ignored_entries
 from sparklog.chain.follow.stored_entries import stored_entries, stored_entry
 from sparklog.client.connection import shared
 from sparklog.core.coordination import Coordinator
-from sparklog.log.cluster_stores import StorePlaces, open_metadata
+from sparklog.log.cluster_stores import StoreAddresses, open_metadata
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.installed import plan_of
 from sparklog.spark.read.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
@@ -37,9 +37,9 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `places`. `newest`: the newest coordinator when the read was planned."""
+    """Entries [first, end) of the chain. `newest`: the newest coordinator when the read was planned."""
 
-    places: StorePlaces
+    addresses: StoreAddresses
     first: int
     end: int
     newest: Coordinator
@@ -60,16 +60,16 @@ class MetadataReader(DataSourceReader):
         connection = shared(self.options.cluster, self.options.storage)
         state = connection.follower.newest_state()
         if self.table == "writes":
-            tasks = plan_writes(state, connection.places(state))
+            tasks = plan_writes(state, connection.addresses(state))
             return [InputPartition(msgspec.msgpack.encode(task)) for task in tasks]
         if self.table != "chain":
             rows = state_rows(self.table, state)
             chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
             return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
-        end, places, newest = state.n + 1, connection.places(state), state.coordinator
+        end, addresses, newest = state.n + 1, connection.addresses(state), state.coordinator
         store = connection.follower.store
         ranges = [
-            EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, numbers.stop, end), newest)
+            EntriesToRead(addresses, first, min(first + ENTRIES_PER_TASK, numbers.stop, end), newest)
             for block in range(_oldest_block(store), entry_block(end - 1) + 1)
             for numbers in [block_entries(block)]
             for first in range(numbers.start, min(numbers.stop, end), ENTRIES_PER_TASK)
@@ -107,7 +107,7 @@ def _oldest_block(store: ObjectStore) -> int:
 
 
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
-    store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
+    store = open_metadata(wanted.addresses.cluster, settings_here(wanted.addresses.settings))
     stored = list(stored_entries(store, wanted.first, wanted.end))  # a block may have been deleted since the plan
     entries = [item.entry for item in stored]
     ignored = ignored_entries(entries, wanted.newest, partial(_entry, store)) if entries else frozenset()

@@ -18,7 +18,7 @@ from sparklog.chain.follow.read_entries import results_in
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber
-from sparklog.log.cluster_stores import StorePlaces, open_metadata
+from sparklog.log.cluster_stores import StoreAddresses, open_metadata
 from sparklog.storage.config_file import settings_here
 
 ENTRIES_PER_TASK: Final = 1_024
@@ -34,17 +34,17 @@ class WritesToRead(msgspec.Struct, frozen=True):
     names by id.
     """
 
-    places: StorePlaces
+    addresses: StoreAddresses
     topics: dict[int, str]
     commands: dict[EntryNumber, list[CommandId]] = {}
     applications: frozenset[tuple[str, int]] = frozenset()
     others: tuple[CommandResult, ...] = ()
 
 
-def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
+def plan_writes(state: ClusterState, addresses: StoreAddresses) -> list[WritesToRead]:
     """Return tasks that together yield every write once, in the order of the chain.
 
-    A task of its own, at the end, has the last writes of applications in older entries. `places`: the stores'
+    A task of its own, at the end, has the last writes of applications in older entries. `addresses`: the stores'
     addresses.
     """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
@@ -62,14 +62,14 @@ def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
     entries = iter(commands.items())
     while chunk := dict(islice(entries, ENTRIES_PER_TASK)):
         applications = frozenset(write for n in chunk for write in last.get(n, ()))
-        tasks.append(WritesToRead(places, topics, chunk, applications))
-    return [*tasks, WritesToRead(places, topics, others=tuple(others))] if others else tasks
+        tasks.append(WritesToRead(addresses, topics, chunk, applications))
+    return [*tasks, WritesToRead(addresses, topics, others=tuple(others))] if others else tasks
 
 
 def rows_of_writes(wanted: WritesToRead) -> Iterator[Row]:
     """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
     remembered = {command_id for commands in wanted.commands.values() for command_id in commands}
-    follower = Follower(open_metadata(wanted.places.cluster, settings_here(wanted.places.settings)))
+    follower = Follower(open_metadata(wanted.addresses.cluster, settings_here(wanted.addresses.settings)))
     for command, result in results_in(follower.entries(wanted.commands)):
         written = result.application
         is_last = written is not None and (written.app_id, written.version) in wanted.applications

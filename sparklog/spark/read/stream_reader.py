@@ -144,24 +144,24 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         there `start` and `end` are both the end of the previous one. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
-        from sparklog.spark.read.read_tasks import input_partitions
-        from sparklog.spark.read.task_to_read import places_for
+        from sparklog.spark.read.input_partitions import input_partitions
+        from sparklog.spark.read.task_to_read import addresses_for
 
         connection = self._connection()
         self._seen = from_json(end)
         losses: list[str] = []
         state = connection.follower.newest_state()
         tasks = tasks_between(state, from_json(start), self._seen, self.options.read, losses)
-        _, places = places_for(connection, state, self.options.read.zone)
+        _, addresses = addresses_for(connection, state, self.options.read.zone)
         self._report(losses)
-        return input_partitions(tasks, places)
+        return input_partitions(tasks, addresses)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task's ranges, each range in offset order.
 
         Raises DataLoss, Damaged, and the stores' errors.
         """
-        from sparklog.spark.read.read_tasks import read_task
+        from sparklog.spark.read.input_partitions import read_task
 
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)
 
@@ -173,11 +173,11 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def _start(self, connection: Connection) -> StreamPositions:
         from sparklog.client.plans.stream_plan import start_positions
-        from sparklog.spark.read.task_to_read import places_for
+        from sparklog.spark.read.task_to_read import addresses_for
 
         warnings: list[str] = []
         state = connection.follower.newest_state()
-        stores, _ = places_for(connection, state, self.options.read.zone)
+        stores, _ = addresses_for(connection, state, self.options.read.zone)
         positions = start_positions(state, self.options.read, stores, warnings)
         for line in warnings:
             self._warn(line)

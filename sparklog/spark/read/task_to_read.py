@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sparklog.core.errors import ClusterNotFound, DataLoss, StoreAccessDenied, StoreUnavailable
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.types import Offset
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.read.scan import scan
 from sparklog.spark.lazy_connection import shared
 
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 class TaskToRead(msgspec.Struct, frozen=True):
     """The ranges of one task, and the stores' addresses: everything that is known only when the read is planned."""
 
-    places: StorePlaces
+    addresses: StoreAddresses
     ranges: list[RangeToRead]
 
 
-def places_for(connection: Connection, state: ClusterState, zone: str) -> tuple[Stores, StorePlaces]:
+def addresses_for(connection: Connection, state: ClusterState, zone: str) -> tuple[Stores, StoreAddresses]:
     """Return the cluster's stores for a planner, and their addresses for tasks. Both prefer stores in `zone`."""
     stores = connection.stores(state)
-    nearest = stores.at(replace(stores.places, zone=zone))
-    return nearest, replace(connection.places(state), zone=zone)
+    nearest = stores.at(replace(stores.addresses, zone=zone))
+    return nearest, replace(connection.addresses(state), zone=zone)
 
 
 def read_range(
-    range_: RangeToRead, places: StorePlaces, columns: Sequence[str], *, fail_on_data_loss: bool
+    range_: RangeToRead, addresses: StoreAddresses, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range in offset order. Raises DataLoss, Damaged, and the stores' errors."""
     return scan(
         range_,
-        Stores(places),
+        Stores(addresses),
         columns,
-        partial(_replan, places),
+        partial(_replan, addresses),
         fail_on_data_loss=fail_on_data_loss,
         skip_option="failOnDataLoss=false",
     )
 
 
-def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
+def _replan(addresses: StoreAddresses, plan: RangeToRead, at: Offset) -> RangeToRead:
     """Return a new plan for the rest of `plan`, from offset `at` on.
 
     The new plan comes from the chain itself: a task never asks a coordinator. Raises InconsistentClusterId,
@@ -61,7 +61,7 @@ def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     """
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:
-        return shared(places.cluster, places.settings).replan(plan, at)
+        return shared(addresses.cluster, addresses.settings).replan(plan, at)
     except ClusterNotFound as error:
         raise DataLoss(
             f"{where}: {error.message}; this task ran on "
@@ -70,6 +70,6 @@ def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     except (StoreUnavailable, StoreAccessDenied) as error:
         raise type(error)(
             f"{where}: its object was replaced since the read was planned, and the task on {socket.gethostname()} "
-            f"can't read the chain at {places.cluster} to find the new object: {error.message}; plan the read again, "
-            "or let executors read the metadata"
+            f"can't read the chain at {addresses.cluster} to find the new object: {error.message}; plan the read "
+            "again, or let executors read the metadata"
         ) from error

@@ -114,7 +114,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
     state = connection.follower.newest_state()
     plan = plan_write(
         state,
-        connection.places(state),
+        connection.addresses(state),
         new_command_id(),
         topic=options.topic,
         compression=options.compression,
@@ -140,11 +140,11 @@ class BatchWriter(DataSourceArrowWriter):
 
         Raises InvalidInput and its subclasses for wrong rows, NoReplicaOnline, and the stores' errors.
         """
-        from sparklog.client.plans.write_rows import write_rows
+        from sparklog.client.plans.task_upload import upload_task_rows
 
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
+        written = upload_task_rows(self._plan(), iterator, sticky=task) if self.done is None else TaskWritten()
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:
@@ -165,7 +165,7 @@ class BatchWriter(DataSourceArrowWriter):
         transaction = self.options.transaction
         application = None if transaction is None else _application(transaction)
         through_http = is_coordinator(self.options.cluster)  # else the plan has the absolute path
-        connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
+        connection = shared(self.options.cluster if through_http else plan.addresses.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         if isinstance(self.options.consumed, ConsumedOffsets):
             state = connection.follower.newest_state()
@@ -298,14 +298,14 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
     All hosts must share the cluster's path.
     """
     elsewhere = sorted(hosts - {socket.gethostname()})
-    if not elsewhere or not plan.places.cluster.startswith("file:"):
+    if not elsewhere or not plan.addresses.cluster.startswith("file:"):
         return
     log.warning(
         "cluster %s is a path, and tasks ran on %s: all executors must share it with the driver",
-        plan.places.cluster,
+        plan.addresses.cluster,
         ", ".join(elsewhere),
     )
-    stores = Stores(plan.places)
+    stores = Stores(plan.addresses)
     names = {topic.topic_id: topic.name for topic in plan.topics.values()}
     for uploaded in command.objects:
         key = data_key(uploaded, names[uploaded.topic_id])
@@ -351,10 +351,12 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
 
     Retention removes whole slices, so only slices whose newest record is too old count.
     """
+    from sparklog.core.maintenance.retention_rule import expired_below_us
+
     written_ms = now_ms()
     expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state
-    limits: dict[TopicId, int | None] = {}
+    limits: dict[TopicId, tuple[int | None, int | None]] = {}
     for slice_ in command.slices:
         topic = state.topics.get(slice_.topic_id)
         if topic is None:
@@ -362,9 +364,10 @@ def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, in
         if slice_.topic_id not in limits:
             config = state.topic_config(topic)
             by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-            limits[slice_.topic_id] = config.retention_ms if by_creation and config.delete else None
-        limit_ms = limits[slice_.topic_id]
-        if limit_ms is not None and slice_.max_timestamp_us < (written_ms - limit_ms) * 1000:
+            below_us = expired_below_us(config, written_ms) if by_creation else None
+            limits[slice_.topic_id] = below_us, config.retention_ms
+        below_us, limit_ms = limits[slice_.topic_id]
+        if below_us is not None and limit_ms is not None and slice_.max_timestamp_us < below_us:
             records, _ = expired.get(topic.name, (0, limit_ms))
             expired[topic.name] = (records + slice_.records, limit_ms)
     return expired

@@ -102,14 +102,14 @@ class StreamWriter(StreamArrowWriter):
 
         Raises InvalidInput and its subclasses for wrong rows, NoReplicaOnline, and the stores' errors.
         """
-        from sparklog.client.plans.write_rows import write_rows
+        from sparklog.client.plans.task_upload import upload_task_rows
 
         context = TaskContext.get()
         assert context is not None
         task, micro_batch = context.partitionId(), _micro_batch(context)
         skipped = micro_batch.batch_id <= self.written.get(micro_batch.query_id, -1)
         plan = msgspec.msgpack.decode(self.plan, type=WritePlan)
-        written = TaskWritten() if skipped else write_rows(plan, iterator, task=task)
+        written = TaskWritten() if skipped else upload_task_rows(plan, iterator, sticky=task)
         sent = msgspec.msgpack.encode(written)
         return StreamTaskMessage(
             task, socket.gethostname(), sent, micro_batch, skipped, self.plan if task == 0 else b""

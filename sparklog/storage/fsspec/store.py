@@ -145,7 +145,7 @@ class FsspecStore:
         """Length in bytes. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
         name = self._full(key)
         try:
-            return self._harmless(f"read the size of {key}", lambda cloud, timeout_s: cloud.size(name, timeout_s))
+            return self._repeated(f"read the size of {key}", lambda cloud, timeout_s: cloud.size(name, timeout_s))
         except CloudRequestFailed as failed:
             raise self._absent(key) from failed
 
@@ -170,7 +170,7 @@ class FsspecStore:
         """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         name = self._full(key)
         with suppress(CloudRequestFailed):  # the key was absent
-            self._harmless(f"delete {key}", lambda cloud, timeout_s: cloud.delete(name, timeout_s), writing=True)
+            self._repeated(f"delete {key}", lambda cloud, timeout_s: cloud.delete(name, timeout_s), writing=True)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove objects by their exact keys, several at a time. Errors: see ObjectStore."""
@@ -221,7 +221,7 @@ class FsspecStore:
         """The bytes [start, end), or fewer if the object ends earlier. Raises the errors of `get`."""
         name = self._full(key)
         try:
-            return self._harmless(
+            return self._repeated(
                 f"read {key}",
                 lambda cloud, timeout_s: cloud.read(name, start, end, timeout_s),
                 more_ms=_more_ms(end - start),
@@ -231,7 +231,7 @@ class FsspecStore:
                 return ObjectPart(b"", self.size(key), None)
             raise self._absent(key) from failed
 
-    def _harmless(
+    def _repeated(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
         """Send a request that is safe to repeat until it succeeds, and return its answer. Raises the store's errors.
@@ -279,7 +279,7 @@ class FsspecStore:
         while True:
             ask = partial(_ask_page, name, token=token, start=start, by_folder=by_folder)
             try:
-                page = self._harmless(wanted, ask)
+                page = self._repeated(wanted, ask)
             except CloudRequestFailed as failed:  # a store never answers a listing with "no such key"
                 raise self._error(failed, wanted, writing=False) from failed
             # Consoles create objects whose names end with '/' to show a folder. No key ends with '/'.

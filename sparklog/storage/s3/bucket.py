@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import BulkAnswer
 
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
-_CONTROL_BYTES: Final = 512 * 1024  # larger bodies go over plain connections (bulk.py)
+_SMALL_BYTES: Final = 512 * 1024  # larger bodies go over plain connections (bulk.py)
 
 # Fields that every real answer has. A web page in place of an answer is parsed as an answer without any fields.
 _ALWAYS_IN: Final = {
@@ -67,10 +67,10 @@ class Bucket:
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
-    def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
+    def send_small(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
         """Send one small request, once. Raises S3RequestFailed."""
         try:
-            answer = self.client.control.call(operation, deadline, Bucket=self.name, **parameters)
+            answer = self.client.small_requests.call(operation, deadline, Bucket=self.name, **parameters)
         except S3RequestFailed as failed:
             if operation == "head_object" and failed.status == 404:
                 failed.code = "NoSuchKey"  # the answer to a HEAD has no body, so no code
@@ -84,10 +84,10 @@ class Bucket:
         headers = {"Range": f"bytes={start}-{end - 1}", **self._always}
         return self.client.bulk("GET", self.name, key, deadline, headers=headers)
 
-    def put(self, key: str, write_id: str, body: bytes | bytearray, deadline: Deadline) -> None:
+    def put_once_if_absent(self, key: str, write_id: str, body: bytes | bytearray, deadline: Deadline) -> None:
         """Send one conditional PUT of a whole object, once. Raises S3RequestFailed."""
-        if len(body) <= _CONTROL_BYTES:
-            answer = self.client.control.put_if_absent(self.name, key, body, whose(write_id), deadline)
+        if len(body) <= _SMALL_BYTES:
+            answer = self.client.small_requests.put_once_if_absent(self.name, key, body, whose(write_id), deadline)
             if "ETag" not in answer:
                 raise not_s3("an answer without the ETag of what was written", 200)
             return
@@ -114,7 +114,7 @@ class Bucket:
             raise not_s3("an answer without the ETag of what was written", answer.status)
         return etag
 
-    def harmless(
+    def repeat_small(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
         """Send one small request that is safe to repeat until it succeeds; return its answer. Stops at the deadline.
@@ -125,7 +125,7 @@ class Bucket:
         deadline = self.deadline()
         try:
             return self.repeated(
-                wanted, lambda: self.control(operation, deadline, **parameters), deadline, writing=writing
+                wanted, lambda: self.send_small(operation, deadline, **parameters), deadline, writing=writing
             )
         except S3RequestFailed as failed:
             if absent:
@@ -171,7 +171,7 @@ class Bucket:
         write.run(self.deadline(more_ms))
 
     def _write_id_of(self, key: str, deadline: Deadline) -> str | None:
-        metadata: dict[str, str] = self.control("head_object", deadline, Key=key).get("Metadata", {})
+        metadata: dict[str, str] = self.send_small("head_object", deadline, Key=key).get("Metadata", {})
         return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID)
 
     def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:

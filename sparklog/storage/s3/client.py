@@ -50,7 +50,7 @@ class S3Client:
                 from sparklog.storage.s3.small_requests import SmallRequests
 
             self._bulk = Bulk(try_s, *credentials_and_ca_bundle(settings))
-            self.control = SmallRequests(settings, try_s)
+            self.small_requests = SmallRequests(settings, try_s)
         except InvalidInput:
             raise
         except Exception as error:
@@ -62,7 +62,7 @@ class S3Client:
     @property
     def endpoint(self) -> str:
         """The endpoint in use, for messages."""
-        return self.control.endpoint
+        return self.small_requests.endpoint
 
     def bulk(
         self,
@@ -87,12 +87,12 @@ class S3Client:
         """Close the connections, at the end of the process."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._bulk.close()
-        self.control.close()
+        self.small_requests.close()
 
     def _place(self, bucket: str) -> Place:
         from sparklog.storage.s3.bulk import Place
 
-        return self._places.setdefault(bucket, Place(self.control.signed_url(bucket)))
+        return self._places.setdefault(bucket, Place(self.small_requests.signed_url(bucket)))
 
 
 # A client also depends on the environment variables that botocore looks up.

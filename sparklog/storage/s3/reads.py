@@ -193,7 +193,7 @@ def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) 
         if failed.status != 416:
             raise
         # The object ends before the range begins, or is empty.
-        yield _Opened(None, start, int(bucket.control("head_object", deadline, Key=key)["ContentLength"]))
+        yield _Opened(None, start, int(bucket.send_small("head_object", deadline, Key=key)["ContentLength"]))
         return
     try:
         content_range = _CONTENT_RANGE.fullmatch(answer.header("Content-Range") or "")

@@ -60,7 +60,7 @@ class SmallRequests:
         self._files.s3.meta.events.unregister("before-call.s3", add_expect_header)
         self.endpoint = str(self._files.s3.meta.endpoint_url)
 
-    def put_if_absent(
+    def put_once_if_absent(
         self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
     ) -> dict[str, Any]:
         """Send one conditional PUT and return the answer. Raises S3RequestFailed, at the latest at the deadline."""

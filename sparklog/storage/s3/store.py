@@ -130,7 +130,7 @@ class S3Store:
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         try:
-            self._bucket.harmless(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
+            self._bucket.repeat_small(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
         except S3RequestFailed:
             return  # the key was absent: some servers say so, S3 itself does not
 
@@ -148,7 +148,7 @@ class S3Store:
         wanted = [{"Key": self._full(key)} for key in keys]
         deleted: set[str] = set()
         with suppress(SparklogError):
-            answer = self._bucket.harmless(
+            answer = self._bucket.repeat_small(
                 f"delete {counted(len(keys), 'object')}",
                 "delete_objects",
                 writing=True,
@@ -172,7 +172,7 @@ class S3Store:
         removed = sum(upload.remove(before_ms) for upload in own)
         marker: dict[str, Any] = {}
         while True:
-            page = self._bucket.harmless(
+            page = self._bucket.repeat_small(
                 f"list the open uploads of {self.url}", "list_multipart_uploads", Prefix=self._prefix, **marker
             )
             for upload in page.get("Uploads", []):
@@ -184,7 +184,7 @@ class S3Store:
 
     def _abort(self, full_key: str, upload_id: str) -> int:
         try:
-            self._bucket.harmless(
+            self._bucket.repeat_small(
                 f"abort the upload of {full_key}",
                 "abort_multipart_upload",
                 writing=True,
@@ -211,7 +211,7 @@ class S3Store:
     def _page(self, prefix: str, **parameters: Any) -> dict[str, Any]:
         wanted = f"list {prefix!r} of {self.url}"
         try:
-            return self._bucket.harmless(wanted, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **parameters)
+            return self._bucket.repeat_small(wanted, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **parameters)
         except S3RequestFailed as failed:  # S3 never answers a listing with "no such key"
             raise self._bucket.error(failed, wanted, writing=False) from failed
 

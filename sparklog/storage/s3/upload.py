@@ -34,7 +34,7 @@ def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer:
     bucket.write_if_absent(
         key,
         write_id,
-        lambda deadline: bucket.put(key, write_id, body, deadline),
+        lambda deadline: bucket.put_once_if_absent(key, write_id, body, deadline),
         more_ms=len(body) * _MS_PER_MIB // (1024 * 1024),
         sole_writer=sole_writer,
     )
@@ -125,7 +125,7 @@ class S3Upload:
             self._bucket.write_if_absent(
                 self._key,
                 self._write_id,
-                lambda deadline: self._bucket.control("complete_multipart_upload", deadline, **parameters),
+                lambda deadline: self._bucket.send_small("complete_multipart_upload", deadline, **parameters),
                 sole_writer=True,
             )
             self._upload_id = None
@@ -145,7 +145,7 @@ class S3Upload:
         if upload_id is not None:
             # `remove_abandoned` removes later what can't be removed now.
             with suppress(SparklogError):
-                self._bucket.harmless(
+                self._bucket.repeat_small(
                     f"abort the upload of {self._key}",
                     "abort_multipart_upload",
                     writing=True,
@@ -189,7 +189,7 @@ class S3Upload:
         self._sending.append(self._bucket.client.in_thread(lambda: self._put_part(upload_id, number, body)))
 
     def _begin(self) -> str:
-        answer = self._bucket.harmless(
+        answer = self._bucket.repeat_small(
             f"begin the upload of {self._key}",
             "create_multipart_upload",
             writing=True,
@@ -212,7 +212,8 @@ class S3Upload:
         deadline = self._bucket.deadline(more_ms=COPIED_BYTES * _MS_PER_MIB // (1024 * 1024))
 
         def copy() -> str:
-            copied: dict[str, str] = self._bucket.control("upload_part_copy", deadline, **parameters)["CopyPartResult"]
+            answer = self._bucket.send_small("upload_part_copy", deadline, **parameters)
+            copied: dict[str, str] = answer["CopyPartResult"]
             if "ETag" not in copied:
                 raise not_s3("an answer without the ETag of what was copied", 200)
             return copied["ETag"]

@@ -325,7 +325,7 @@ def raised_floor(chain: Member) -> None:
 # M: F-09
 def test_what_was_begun_below_floor_is_refused_and_did_not_land(chain: Member) -> None:
     slow = member(chain.store.inner)
-    submission = slow.begin(append(n0=slow.committer.position()))
+    submission = slow.begin(append(n0=slow.committer.follower.state.n0))
     raised_floor(chain)
     with pytest.raises(WriteExpired, match="start the write again") as caught:
         slow.submit(submission)
@@ -336,7 +336,7 @@ def test_what_was_begun_below_floor_is_refused_and_did_not_land(chain: Member) -
 # M: F-09
 def test_an_object_that_was_uploaded_below_floor_is_refused_under_a_newer_id_too(chain: Member) -> None:
     slow = member(chain.store.inner)
-    command = append(n0=slow.committer.position())
+    command = append(n0=slow.committer.follower.state.n0)
     raised_floor(chain)
     slow.follower.catch_up()
     with pytest.raises(WriteExpired):
@@ -345,7 +345,7 @@ def test_an_object_that_was_uploaded_below_floor_is_refused_under_a_newer_id_too
 
 def test_an_attempt_in_doubt_that_is_refused_by_floor_may_have_landed(chain: Member) -> None:
     slow = member(chain.store.inner)
-    submission = slow.begin(append(n0=slow.committer.position()))
+    submission = slow.begin(append(n0=slow.committer.follower.state.n0))
     slow.submit(submission)  # it landed, but its result is forgotten below FLOOR
     raised_floor(chain)
     with pytest.raises(WriteExpired) as caught:
@@ -358,7 +358,7 @@ def test_without_floor_an_upload_could_be_named_after_its_bytes_were_vacuumed(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = member(chain.store.inner)
-    submission = slow.begin(append(n0=slow.committer.position()))
+    submission = slow.begin(append(n0=slow.committer.follower.state.n0))
     raised_floor(chain)
     monkeypatch.setattr("sparklog.core.decide.command._check_floor", lambda floor, submission: None)
     slow.submit(submission)
@@ -459,7 +459,7 @@ def test_nobody_commits_for_a_caller_who_was_interrupted(chain: Member, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(group_commit, "taken", interrupted)
+        patch.setattr(group_commit, "fitting", interrupted)
         with pytest.raises(KeyboardInterrupt):
             chain.append()
     chain.append()

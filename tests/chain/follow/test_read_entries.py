@@ -108,7 +108,7 @@ def test_a_repeat_of_what_floor_has_passed_meanwhile_is_refused_and_its_entry_is
     other.committer.submit(other.committer.begin(RaiseFloor(EntryNumber(SMALL_BLOCK))), TIMEOUT_MS)
     for n in range(SMALL_BLOCK):
         chain.store.inner.delete(entry_key(n))
-    late.committer._machine._settled_n = late.follower.head.n  # as if the newest entry it knows were its own
+    late.committer._machine._durable_n = late.follower.head.n  # as if the newest entry it knows were its own
     with pytest.raises(WriteExpired):
         late.submit(submission)
     assert late.uploads().count(upload_of(submission)) == 1

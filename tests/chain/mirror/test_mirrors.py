@@ -32,7 +32,7 @@ from sparklog.core.commands import (
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
 from sparklog.core.records import CommandResult
-from sparklog.core.types import EntryNumber, StoreId
+from sparklog.core.types import StoreId
 from sparklog.storage.keys import (
     SNAPSHOTS,
     chunk_key,
@@ -89,7 +89,7 @@ class Process:
         return self.committer.submit(self.begun(command), timeout_ms)
 
     def begun(self, command: object) -> Submission:
-        return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)  # type: ignore[arg-type]
+        return Submission(new_command_id(), self.follower.state.n0, command)  # type: ignore[arg-type]
 
     def write(self, times: int = 1, timeout_ms: int = PATIENT_MS) -> CommandResult:
         for _ in range(times):

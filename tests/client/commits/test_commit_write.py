@@ -9,7 +9,7 @@ from sparklog.chain.commit import command_group
 from sparklog.chain.commit.command_body import encode_body
 from sparklog.chain.follow.follower import Follower
 from sparklog.client.cluster import Cluster
-from sparklog.client.plans import upload_rows as upload_module
+from sparklog.client.plans import plan_and_upload as upload_module
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import (
     Election,

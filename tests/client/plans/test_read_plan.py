@@ -24,7 +24,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
-from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
+from sparklog.log.read.first_holder import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import first_in
 from sparklog.options.typed import parse_read_options
 from sparklog.spark.read.batch_reader import BatchReader
@@ -215,7 +215,7 @@ def test_a_bulk_read_of_small_records_is_several_tasks_and_a_small_read_is_one()
 # M: I-03
 def test_the_whole_plan_stands_at_one_chain_position(cluster: Cluster) -> None:
     plan = planned(cluster, subscribe="t", maxRecordsPerPartition=1)
-    assert {each.position for task in plan.tasks for each in task} == {plan.position}
+    assert {each.planned_at for task in plan.tasks for each in task} == {plan.planned_at}
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -253,5 +253,5 @@ def test_tasks_know_the_zone_of_the_reader_and_those_of_the_stores_that_can_be_r
     monkeypatch.setattr("sparklog.spark.read.batch_reader.shared", lambda *_: cluster.connection)
     asked = {"cluster": "/elsewhere", "subscribe": "t", "kafka.client.rack": "west"}
     (task,) = BatchReader(parse_read_options(asked), records_schema(["offset"])).partitions()
-    places = msgspec.msgpack.decode(task.value, type=TaskToRead).places
-    assert (places.zone, places.zones) == ("west", {"local": "", "b": "east"})
+    addresses = msgspec.msgpack.decode(task.value, type=TaskToRead).addresses
+    assert (addresses.zone, addresses.zones) == ("west", {"local": "", "b": "east"})

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sparklog.client.cluster import Cluster
-from sparklog.client.plans import write_rows as task_part
+from sparklog.client.plans import task_upload
+from sparklog.client.plans.task_upload import producer_slices, upload_task_rows
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command
-from sparklog.client.plans.write_rows import producer_slices, write_rows
 from sparklog.core.commands import Append, Application, FenceStore, Submission
 from sparklog.core.config.key import LONG_MAX
 from sparklog.core.errors import (
@@ -70,7 +70,7 @@ def values(cluster: Cluster, partition: int = 0) -> list[bytes]:
 # M: I-03
 def test_each_attempt_of_a_task_uploads_under_names_of_its_own(cluster: Cluster) -> None:
     plan = planned(cluster)
-    late, first = (write_rows(plan, [rows("a", partition=[0])]) for _ in range(2))
+    late, first = (upload_task_rows(plan, [rows("a", partition=[0])]) for _ in range(2))
     assert not names(late) & names(first)
     commit(cluster, plan, first)
     assert values(cluster) == [b"a"]
@@ -81,23 +81,23 @@ def test_without_names_of_its_own_a_tasks_second_attempt_could_not_upload(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first attempt was lost after its upload; nobody can tell its object from one that somebody committed."""
-    monkeypatch.setattr(task_part, "new_upload_id", lambda: UploadId("ab" * 16))
+    monkeypatch.setattr(task_upload, "new_upload_id", lambda: UploadId("ab" * 16))
     plan = planned(cluster)
-    write_rows(plan, [rows("a", partition=[0])])
+    upload_task_rows(plan, [rows("a", partition=[0])])
     with pytest.raises(SparklogError, match="ab" * 16):
-        write_rows(plan, [rows("b", partition=[0])])
+        upload_task_rows(plan, [rows("b", partition=[0])])
 
 
 def test_one_command_holds_the_tasks_in_their_order(cluster: Cluster) -> None:
     plan = planned(cluster)
-    written = [write_rows(plan, [rows(f"{task}", partition=[0])], task=task) for task in range(3)]
+    written = [upload_task_rows(plan, [rows(f"{task}", partition=[0])], sticky=task) for task in range(3)]
     commit(cluster, plan, written[2], TaskWritten(), written[0], written[1])
     assert values(cluster) == [b"2", b"0", b"1"]
 
 
 def test_nothing_written_is_no_command_but_for_an_applications_version(cluster: Cluster) -> None:
     plan = planned(cluster)
-    nothing = write_rows(plan, [rows()])
+    nothing = upload_task_rows(plan, [rows()])
     assert (nothing, append_command(plan, [nothing])) == (TaskWritten(), None)
     version = Application("a", 1)
     assert append_command(plan, [nothing], application=version) == Append((), (), (), version)
@@ -114,16 +114,16 @@ def test_a_topic_that_is_not_there_is_told_with_those_that_are(cluster: Cluster)
         planned(cluster, "elsewhere")
     plan = planned(cluster, None)
     with pytest.raises(UnknownTopicOrPartition, match=r"a row names topic 'order', the cluster had orders, t"):
-        write_rows(plan, [rows("a", topic=["order"])])
+        upload_task_rows(plan, [rows("a", topic=["order"])])
     with pytest.raises(UnknownTopicOrPartition, match=r"; no write creates a topic: sparklog topic create elsewhere$"):
-        write_rows(plan, [rows("a", topic=["elsewhere"])])
+        upload_task_rows(plan, [rows("a", topic=["elsewhere"])])
     with pytest.raises(InvalidInput, match="no topic given"):
-        write_rows(plan, [rows("a")])
+        upload_task_rows(plan, [rows("a")])
 
 
 def test_the_topic_of_the_plan_goes_before_that_of_the_rows(cluster: Cluster) -> None:
     plan = planned(cluster)
-    commit(cluster, plan, write_rows(plan, [rows("a", topic=["elsewhere"], partition=[1])]))
+    commit(cluster, plan, upload_task_rows(plan, [rows("a", topic=["elsewhere"], partition=[1])]))
     assert values(cluster, 1) == [b"a"]
 
 
@@ -132,8 +132,8 @@ def test_a_compacted_topic_takes_no_record_without_a_key(cluster: Cluster) -> No
     cluster.create_topic("last", partitions=1, config={"cleanup.policy": "compact"})
     plan = planned(cluster, "last")
     with pytest.raises(InvalidRecord, match="found 1 without in a batch of 2"):
-        write_rows(plan, [rows("a", "b", key=["k", None])])
-    assert write_rows(plan, [rows("a", "b", key=["k", "l"])]).objects
+        upload_task_rows(plan, [rows("a", "b", key=["k", None])])
+    assert upload_task_rows(plan, [rows("a", "b", key=["k", "l"])]).objects
 
 
 # M: C-04
@@ -141,8 +141,8 @@ def test_a_topic_that_became_compacted_meanwhile_takes_no_record_without_a_key(c
     cluster.create_topic("other", partitions=1)
     plan = planned(cluster, None)
     given = [rows("a", "b", key=["k", None], topic=["t"] * 2), rows("c", topic=["other"])]
-    without, other = (write_rows(plan, [each]) for each in given)
-    keyed = write_rows(plan, [rows("a", key=["k"], topic=["t"], partition=[0])])
+    without, other = (upload_task_rows(plan, [each]) for each in given)
+    keyed = upload_task_rows(plan, [rows("a", key=["k"], topic=["t"], partition=[0])])
     cluster.alter("t", config={"cleanup.policy": "compact"})
     with pytest.raises(InvalidRecord, match="topic t is compacted, so each record needs a key") as refused:
         commit(cluster, plan, without, other)
@@ -173,11 +173,11 @@ def test_timestamps_outside_of_what_the_topic_takes_are_refused(
     plan = planned(cluster, "timed")
     times = pa.array([NOW_MS * 1000, at_ms * 1000, None], pa.timestamp("us", "UTC"))
     if error is None:
-        assert write_rows(plan, [rows("a", "b", "c", timestamp=times)]).slices[0].records == 3
+        assert upload_task_rows(plan, [rows("a", "b", "c", timestamp=times)]).slices[0].records == 3
     else:
         with pytest.raises(InvalidRecord, match=f"timed takes timestamps {error}"):
-            write_rows(plan, [rows("a", "b", "c", timestamp=times)])
-    assert write_rows(plan, [rows("a", timestamp=pa.array([None], pa.timestamp("us", "UTC")))]).objects
+            upload_task_rows(plan, [rows("a", "b", "c", timestamp=times)])
+    assert upload_task_rows(plan, [rows("a", timestamp=pa.array([None], pa.timestamp("us", "UTC")))]).objects
 
 
 # ---- producers ----------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def stored(cluster: Cluster, name: str) -> list[str]:
 def test_each_partition_goes_to_its_own_stores_and_those_with_the_same_share_an_object(spread: Cluster) -> None:
     plan = planned(spread)
     assert [holders_of(plan, partition) for partition in range(5)] == ["ab", "ab", "cd", "ae", "cd"]
-    written = write_rows(plan, [rows(*"01234", partition=[0, 1, 2, 3, 4])])
+    written = upload_task_rows(plan, [rows(*"01234", partition=[0, 1, 2, 3, 4])])
     assert len(written.objects) == 3
     commit(spread, plan, written)
     assert [values(spread, partition) for partition in range(5)] == [[b"0"], [b"1"], [b"2"], [b"3"], [b"4"]]
@@ -233,8 +233,8 @@ def test_a_partition_without_a_leader_goes_to_those_of_its_stores_that_are_there
     plan = planned(spread)
     assert [holders_of(plan, partition) for partition in range(5)] == ["", "", "cd", "e", "cd"]
     with pytest.raises(NoReplicaOnline, match="t-1: no store of its replicas could be reached when this write began"):
-        write_rows(plan, [rows("a", partition=[1])])
-    assert write_rows(plan, [rows("a", partition=[3])]).objects
+        upload_task_rows(plan, [rows("a", partition=[1])])
+    assert upload_task_rows(plan, [rows("a", partition=[3])]).objects
 
 
 def test_a_plan_names_few_sets_of_stores_for_many_partitions(spread: Cluster) -> None:

@@ -267,15 +267,15 @@ def test_only_the_records_of_a_deleted_topic_fail(cluster: Cluster) -> None:
 def test_records_of_a_topic_do_not_go_to_one_that_is_created_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload_rows = sending.upload_rows
+    plan_and_upload = sending.plan_and_upload
 
     def created_again(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(sending, "upload_rows", upload_rows)
+        monkeypatch.setattr(sending, "plan_and_upload", plan_and_upload)
         cluster.delete_topic("orders")
         cluster.create_topic("orders", partitions=3)
-        return upload_rows(*arguments, **more)
+        return plan_and_upload(*arguments, **more)
 
-    monkeypatch.setattr(sending, "upload_rows", created_again)
+    monkeypatch.setattr(sending, "plan_and_upload", created_again)
     with cluster.producer(linger_ms=1) as producer:
         with pytest.raises(UnknownTopicOrPartition, match="created again"):
             producer.send("orders", "a", partition=0).result(WAIT_S)

@@ -21,7 +21,7 @@ from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.reading.plan import plan_range
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.cluster_stores import Stores, places_in
+from sparklog.log.cluster_stores import Stores, addresses_in
 from sparklog.storage.keys import data_key
 from sparklog.storage.open_store import open_store
 from sparklog.wire.metadata_messages import CHAIN_HEADER, SEEN_HEADER
@@ -63,7 +63,7 @@ def app(cluster: Cluster, follower: Follower | None = None) -> Starlette:
         follower = Follower(open_store(url))
         follower.open()
     reading = ReaderThreads(follower, 100)
-    routes = query_routes(reading, url, lambda state: Stores(places_in(state, url, StorageSettings())))
+    routes = query_routes(reading, url, lambda state: Stores(addresses_in(state, url, StorageSettings())))
     gate = Middleware(Gate, routes=routes, state=lambda: follower.state, access=None)
     return Starlette(routes=list(routes), middleware=[gate])
 

@@ -52,7 +52,7 @@ async def _as_coroutine(awaitable: Awaitable[None]) -> None:
 
 
 def begun(process: Member, command: ClaimCoordination | CreateTopic) -> Submission:
-    return Submission(new_command_id(), process.committer.position(), command)
+    return Submission(new_command_id(), process.committer.follower.state.n0, command)
 
 
 def an_append(loop: CommitLoop) -> Submission:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AddPartitions,
     AlterCluster,
@@ -37,6 +36,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.state_invariants import check
 from sparklog.core.types import CommandId, EntryNumber, StoreId, TopicId
 from tests.core.decided_log import TOPIC, A, B, DecidedLog
+from tests.kit.apply_entry import apply_entry
 
 C = StoreId("c")
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core.apply import apply_entry
 from sparklog.core.commands import Append
 from sparklog.core.decide.uploads import check_uploads
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import CommandId, EntryNumber, Holder, ObjectKind
 from tests.core.decided_log import A, DecidedLog, span
+from tests.kit.apply_entry import apply_entry
 
 LOG = DecidedLog()
 OBJECT = LOG.uploaded(100)

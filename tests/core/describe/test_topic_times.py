@@ -16,9 +16,9 @@ def test_times_are_those_of_the_first_and_the_last_slice() -> None:
     assert topic_times(log.state, log.topic) == TopicTimes(None, None, None)
     for at_ms in (1_000, 3_000, 2_000):
         log.append_slice(10, 100, timestamp_ms=at_ms)
-    assert topic_times(log.state, log.topic) == TopicTimes(1_000, 2_000, 1_500)
+    assert topic_times(log.state, log.topic) == TopicTimes(1_000, 2_000, 1_501)
     log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(10)))
-    assert topic_times(log.state, log.topic) == TopicTimes(3_000, 2_000, 3_500)
+    assert topic_times(log.state, log.topic) == TopicTimes(3_000, 2_000, 3_501)
     log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(30)))
     assert topic_times(log.state, log.topic) == TopicTimes(None, None, None)
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparklog.core.commands import DeleteTopic, MoveLogStart
-from sparklog.core.maintenance.retention_rule import RetentionCut, due_for_deletion, plan_retention
+from sparklog.core.maintenance.retention_rule import (
+    RetentionCut,
+    due_for_deletion,
+    expired_below_us,
+    expires_ms,
+    plan_retention,
+)
 from sparklog.core.types import Offset
 from tests.core.planned_log import PlannedLog
 
@@ -25,6 +33,18 @@ def test_segments_whose_largest_timestamp_is_older_than_retention_ms_go() -> Non
     cut = planned(log)
     assert cut is not None
     assert (cut.to, cut.slices, cut.records, cut.size_bytes) == (20, 2, 20, 200), "a younger one keeps those behind"
+
+
+@pytest.mark.parametrize("max_timestamp_us", [0, 1, 999, 1_000, 1_234_567])
+def test_a_slice_has_expired_from_the_time_on_at_which_it_expires(max_timestamp_us: int) -> None:
+    log = PlannedLog({"retention.ms": "1000"})
+    config = log.state.topic_config(log.topic)
+    at_ms = expires_ms(config, max_timestamp_us)
+    assert at_ms is not None
+    assert [max_timestamp_us < (expired_below_us(config, now_ms) or 0) for now_ms in (at_ms - 1, at_ms)] == [
+        False,
+        True,
+    ]
 
 
 def test_it_is_the_time_of_records_that_counts_not_that_of_the_append() -> None:  # M: R-01

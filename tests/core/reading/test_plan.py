@@ -111,7 +111,7 @@ def test_a_range_beyond_the_log_is_refused(log: DecidedLog, start: int, end: int
 def test_a_range_needs_the_slices_that_overlap_it(log: DecidedLog, start: int, end: int, slices: list[int]) -> None:
     plan = plan_range(log.state, orders(log), 0, offsets(start, end))
     assert [each.slice.start for each in plan.slices] == slices
-    assert (plan.topic, plan.start, plan.end, plan.position) == ("orders", start, end, log.state.n)
+    assert (plan.topic, plan.start, plan.end, plan.planned_at) == ("orders", start, end, log.state.n)
     for each in plan.slices:
         assert each.object.number == each.slice.object_number
         assert each.object.object == log.state.objects.get(each.slice.object_number)

@@ -25,7 +25,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects import object_copy
 from sparklog.log.objects.object_copy import SourceFailed, copy_object, fetch_object
 from sparklog.storage.keys import data_key, index_key
@@ -221,7 +221,7 @@ class LocalStoreInMemory(MemoryStore):
 @pytest.fixture
 def stores() -> Stores:
     root = uuid.uuid4().hex
-    return Stores(StorePlaces(f"memory://{root}", {StoreId(each): f"memory://{root}-{each}" for each in "abc"}))
+    return Stores(StoreAddresses(f"memory://{root}", {StoreId(each): f"memory://{root}-{each}" for each in "abc"}))
 
 
 def test_the_next_source_is_asked_if_one_lacks_the_object_or_has_it_damaged(stores: Stores) -> None:

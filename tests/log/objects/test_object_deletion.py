@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import ObjectNumber, StoreId
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects.object_deletion import ObjectToDelete, delete_objects
 from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import ALWAYS, Fault, FaultyStore
@@ -21,7 +21,7 @@ def key(number: int) -> str:
 
 def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> None:  # M: R-03 R-04 R-06
     root = f"memory://{uuid.uuid4().hex}"
-    stores = Stores(StorePlaces(root, {A: "a", B: "b"}))
+    stores = Stores(StoreAddresses(root, {A: "a", B: "b"}))
     for store in (stores.get(A), stores.get(B)):
         for number in range(3):
             store.put_if_absent(key(number), b"x")
@@ -43,7 +43,7 @@ def test_object_and_index_go_from_every_store_and_a_failure_stops_no_other() -> 
 
 def test_a_store_deletes_many_at_once_objects_before_their_indexes() -> None:
     root = f"memory://{uuid.uuid4().hex}"
-    stores = Stores(StorePlaces(root, {A: "a", B: "b"}))
+    stores = Stores(StoreAddresses(root, {A: "a", B: "b"}))
     asked: list[tuple[str, list[str]]] = []
 
     class Asked(MemoryStore):
@@ -60,7 +60,7 @@ def test_a_store_deletes_many_at_once_objects_before_their_indexes() -> None:
 
 
 def test_a_store_that_does_not_answer_keeps_the_object_named_and_stops_no_other_store() -> None:
-    stores = Stores(StorePlaces(f"memory://{uuid.uuid4().hex}", {A: "a", B: "b"}))
+    stores = Stores(StoreAddresses(f"memory://{uuid.uuid4().hex}", {A: "a", B: "b"}))
     stores.get(B).put_if_absent(key(0), b"x")
 
     dead = stores._open[A] = FaultyStore(stores.get(A))

@@ -15,8 +15,8 @@ from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, 
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log.cluster_stores import Stores
-from sparklog.log.read import scan
-from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
+from sparklog.log.read import slices_ahead
+from sparklog.log.read.first_holder import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import candidates
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
@@ -174,7 +174,7 @@ def test_a_look_up_by_time_gives_up_on_slices_that_are_replaced_again_and_again(
 
 
 def test_what_comes_is_dropped_when_the_reader_stops(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "BYTES_AHEAD", 0)  # still one slice ahead
+    monkeypatch.setattr(slices_ahead, "BYTES_AHEAD", 0)  # still one slice ahead
     with cluster.scan("t", partition=0) as reading:
         assert reading.read_next_batch()["offset"][0].as_py() == 0
 

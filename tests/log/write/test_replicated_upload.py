@@ -254,7 +254,7 @@ def test_a_store_that_was_wiped_or_swapped_holds_nothing(stores: ScriptedStores,
     lanes = stores.lanes()
     made = upload(lanes, A, B)
     assert made.holders() == {A}
-    assert lanes.in_another_life() == {B}
+    assert lanes.of_another_incarnation() == {B}
     found = (
         "none: the store was wiped, or is not mounted" if life is None else f"{life}: the store was wiped or swapped"
     )

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.chain.commit.committer import new_command_id
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import DataLoss, Landed, StoreReadOnly, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber
@@ -31,9 +31,9 @@ def log() -> Iterator[MaintainedLog]:
 def upload(log: MaintainedLog, topic: str, count: int = 10) -> tuple[WritePlan, TaskWritten]:
     """What a writer task uploads before its driver commits."""
     state = log.cluster.connection.follower.newest_state()
-    places = log.cluster.connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
-    return plan, write_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
+    addresses = log.cluster.connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
+    return plan, upload_task_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
 
 
 def commit(log: MaintainedLog, plan: WritePlan, written: TaskWritten) -> None:
@@ -75,11 +75,11 @@ def test_a_writer_that_outlived_floor_is_refused_and_one_before_is_not(log: Main
 def test_an_upload_that_appears_after_floor_can_not_be_committed_and_goes_next_time(log: MaintainedLog) -> None:
     log.topic("t")  # M: F-09
     state = log.cluster.connection.follower.newest_state()
-    places = log.cluster.connection.places(state)
-    plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+    addresses = log.cluster.connection.addresses(state)
+    plan = plan_write(state, addresses, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     log.append("t", 0, 1)
     log.vacuum(now_ms=log.clock.at_ms + 8 * DAY_MS)
-    written = write_rows(plan, pa.table({"value": [b"late"]}).to_batches())
+    written = upload_task_rows(plan, pa.table({"value": [b"late"]}).to_batches())
     with pytest.raises(WriteExpired):
         commit(log, plan, written)
     assert log.vacuum().done.objects == 2

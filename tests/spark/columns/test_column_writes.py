@@ -485,7 +485,7 @@ def begun(cluster: Cluster, frame: DataFrame, topic: str = "t") -> object:
     """What the planner answers Java; None: it leaves the write to Python."""
     options = {"cluster": cluster.connection.url, "topic": topic}
     request = msgspec.json.encode({"options": options, "schema": frame.schema.json()})
-    return msgspec.json.decode(WRITE_REQUESTS["begin_write"](request))
+    return msgspec.json.decode(WRITE_REQUESTS["plan_write"](request))
 
 
 def stored(cluster: Cluster, topic: str, partition: int) -> list[dict[str, Any]]:

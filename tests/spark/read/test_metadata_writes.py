@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 def planned(cluster: Cluster) -> list[WritesToRead]:
     state = cluster.connection.follower.newest_state()
-    return plan_writes(state, cluster.connection.places(state))
+    return plan_writes(state, cluster.connection.addresses(state))
 
 
 def found(tasks: list[WritesToRead]) -> list[Row]:
@@ -62,6 +62,6 @@ def test_the_last_write_of_an_application_is_read_from_an_entry_that_is_read_any
     cluster.append("t", ROWS, application=("job", 7))
     (task,) = planned(cluster)
     assert (task.applications, task.others) == ({("job", 7)}, ())
-    forgotten = WritesToRead(task.places, task.topics, {n: [] for n in task.commands}, task.applications)
+    forgotten = WritesToRead(task.addresses, task.topics, {n: [] for n in task.commands}, task.applications)
     assert found([forgotten]) == found([task])
-    assert found([WritesToRead(task.places, task.topics, forgotten.commands)]) == []
+    assert found([WritesToRead(task.addresses, task.topics, forgotten.commands)]) == []

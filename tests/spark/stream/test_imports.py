@@ -12,7 +12,7 @@ from tests.spark.stream.driven_stream import send
 
 # What a process does, and what it can do without.
 _PANDAS, _HTTP, _CLUSTER = "pandas", "urllib3", "sparklog.client.connection"
-_SCAN, _WRITES = "sparklog.log.read.scan", "sparklog.client.plans.write_rows"
+_SCAN, _WRITES = "sparklog.log.read.scan", "sparklog.client.plans.task_upload"
 _STEPS = {
     "the schema": ("source(**READ).schema()", {_PANDAS, _HTTP, _CLUSTER, _SCAN, _WRITES}),
     "the reader for tasks": ("save(stream_reader())", {_PANDAS, _HTTP, _CLUSTER, _SCAN, _WRITES}),

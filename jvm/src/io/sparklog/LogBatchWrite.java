@@ -19,7 +19,7 @@ final class LogBatchWrite implements BatchWrite {
   private final RowColumns columns;
   private final JsonNode begun;
 
-  /** `begun`: the planner's answer to "begin_write". */
+  /** `begun`: the planner's answer to "plan_write". */
   LogBatchWrite(RowColumns columns, JsonNode begun) {
     this.columns = columns;
     this.begun = begun;

@@ -24,7 +24,7 @@ final class LogWrite implements Write {
 
   @Override
   public BatchWrite toBatch() {
-    ObjectNode request = Planner.request("begin_write", info.options().asCaseSensitiveMap());
+    ObjectNode request = Planner.request("plan_write", info.options().asCaseSensitiveMap());
     JsonNode begun = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
     return begun.isNull() ? rows.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), begun);
   }

@@ -31,7 +31,7 @@ import org.apache.spark.SparkEnv;
 final class Planner {
   static final ObjectMapper JSON =
       JsonMapper.builder().propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE).build();
-  private static final String PROTOCOL = "2"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "3"; // of the messages; another sparklog may speak another one
   static final String FAILED = "PLANNER_FAILED"; // an error of the planner itself, in place of an answer
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;

@@ -87,7 +87,7 @@ class Planning(msgspec.Struct, frozen=True):
 
     def decided(self, command: Command) -> tuple[Record, ...]:
         """The records that the chain would get if the command were committed now. Raises what that would raise."""
-        submission = Submission(new_command_id(), EntryNumber(max(self.state.n, 0)), command)
+        submission = Submission(new_command_id(), self.state.n0, command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
 
 

@@ -44,7 +44,6 @@ from sparklog.core.errors import (
     SparklogError,
 )
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber
 from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.time_lookup import first_at_or_after
@@ -134,7 +133,7 @@ def action_routes(service: Service) -> list[GatedRoute]:
             changes = len(planned.commands)
             raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {changes}")
         if planned.commands:
-            begun = EntryNumber(max(state.n, 0))
+            begun = state.n0
             submissions = tuple(Submission(new_command_id(), begun, command) for command in planned.commands)
             made = SealedPlan(action.name, principal.name, now_ms(), state.chain_id, planned.done, submissions)
             page.sealed = seals.sealed(made)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparklog.coordinator.page.records.masks import Mask
 from sparklog.coordinator.page.records.record_query import Order, RecordQuery
-from sparklog.core.numbering import Int64Array
+from sparklog.core.row_offsets import Int64Array
 
 
 def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The tasks of a batch read or a micro-batch, as Spark carries them: see task_to_read.py."""
+"""The tasks of a batch read or a micro-batch as Spark's input partitions: it carries each as bytes of a TaskToRead."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from sparklog.core.reading.plan import RangeToRead
-from sparklog.log.cluster_stores import StorePlaces
+from sparklog.log.cluster_stores import StoreAddresses
 from sparklog.spark.installed import plan_of
 from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
 
-def input_partitions(tasks: Sequence[list[RangeToRead]], places: StorePlaces) -> list[InputPartition]:
+def input_partitions(tasks: Sequence[list[RangeToRead]], addresses: StoreAddresses) -> list[InputPartition]:
     """An InputPartition for each task."""
-    return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, ranges))) for ranges in tasks]
+    return [InputPartition(msgspec.msgpack.encode(TaskToRead(addresses, ranges))) for ranges in tasks]
 
 
 def read_task(
@@ -28,4 +28,4 @@ def read_task(
         return
     task = msgspec.msgpack.decode(plan, type=TaskToRead)
     for range_ in task.ranges:
-        yield from read_range(range_, task.places, columns, fail_on_data_loss=fail_on_data_loss)
+        yield from read_range(range_, task.addresses, columns, fail_on_data_loss=fail_on_data_loss)

@@ -28,14 +28,14 @@ from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.object_writer import WriteTarget
+from sparklog.log.write.objects_writer import WriteTarget
 from sparklog.log.write.routing import by_topic, check_sizes, partition_of_rows
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes
 from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
 
 _MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
-SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that were too slow for writes of this process
+SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # stores that were too slow for writes here
 
 
 def check_arrow(rows: object) -> None:
@@ -47,28 +47,29 @@ def check_arrow(rows: object) -> None:
         raise InvalidInput(f"wanted a pyarrow Table or RecordBatch, found {kind}{hint}")
 
 
-def write_rows(
+def upload_task_rows(
     plan: WritePlan,
     batches: Iterable[pa.RecordBatch],
     *,
-    task: int = 0,
+    sticky: int = 0,
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
 ) -> TaskWritten:
     """Check and upload the rows of one task.
 
-    `task`: the task's number, which chooses the first partition for records without a key. `stores`: by default opened
-    from the addresses in the plan. Raises InvalidInput and its subclasses (wrong columns, unknown topic, partition out
-    of range, record too large, a key missing on a compacted topic), NoReplicaOnline, and, if all stores of a partition
-    fail, StoreUnavailable or another error of stores. After an error, uploaded objects stay as orphans.
+    `sticky`: a number that chooses the first partition for records without a key; a task of several gives its own
+    number. `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its subclasses (wrong
+    columns, unknown topic, partition out of range, record too large, a key missing on a compacted topic),
+    NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After an
+    error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
-        stores or Stores(plan.places),
+        stores or Stores(plan.addresses),
         plan.incarnations,
         plan.lag_time_max_ms,
         clock or SystemClock(),
-        followers=plan.followers,
-        left_out=_slow_followers(plan),
+        catching_up=plan.catching_up,
+        left_out=_too_slow_lately(plan),
     )
     objects = TaskObjects(lanes)
     writers: dict[str, TopicWriter] = {}
@@ -82,7 +83,7 @@ def write_rows(
                     keyless.add(planned.topic_id)
                 writer = writers.get(name)
                 if writer is None:
-                    writer = writers[name] = _writer(plan, planned, objects, task)
+                    writer = writers[name] = _writer(plan, planned, objects, sticky)
                 writer.add(rows)
         for writer in writers.values():
             writer.split_gathered()
@@ -92,13 +93,13 @@ def write_rows(
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
-        for store in lanes.too_slow().intersection(plan.followers):
+        for store in lanes.too_slow().intersection(plan.catching_up):
             SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was too slow"))
         objects.abort()
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
-    """Raise the errors that `write_rows` would raise for these rows. Uploads nothing."""
+    """Raise the errors that `upload_task_rows` would raise for these rows. Uploads nothing."""
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
         _check_rows(planned, rows)
@@ -106,30 +107,30 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
         partition_of_rows(rows, name, planned.partitions, sticky=PartitionIndex(0))
 
 
-def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
-    """The followers of the plan to leave out, because they were too slow for recent writes of this process.
+def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
+    """The stores that are catching up, but were too slow for recent writes of this process: leave them out.
 
-    Empty if that would leave a partition without a store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
+    Empty if that would leave a partition without a store. A store that hangs would cost each write CATCHING_UP_WAIT_MS,
     and a thread that never ends and keeps its bytes.
     """
-    slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
+    slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
     return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
 
 
 def _address(plan: WritePlan, store: StoreId) -> str:
-    return f"{plan.places.urls[store]} of {plan.places.cluster}"
+    return f"{plan.addresses.urls[store]} of {plan.addresses.cluster}"
 
 
 def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    swapped = lanes.in_another_life()
+    swapped = lanes.of_another_incarnation()
     for writer in writers:
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
             objects.append(_without(uploaded, swapped, lanes) if swapped else uploaded)
-    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.followers}
+    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.catching_up}
     return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), not_taken)
 
 
@@ -178,7 +179,7 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
     bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
 
 
-def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: int) -> TopicWriter:
+def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int) -> TopicWriter:
     target = WriteTarget(planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0)
     return TopicWriter(
         objects,
@@ -186,7 +187,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: 
         planned.stores_of,
         new_upload_id=new_upload_id,
         now_us=now_us,
-        sticky=task,
+        sticky=sticky,
         compression=planned.compression,
     )
 

@@ -62,7 +62,7 @@ class _Pending:
     size_bytes: int = 0
 
 
-class ObjectWriter:
+class ObjectsWriter:
     """Writes the objects of one topic to the stores of `holders`. Not thread-safe.
 
     Within a partition, records keep the order in which they were added, even across objects. `written` has the uploaded
@@ -72,7 +72,7 @@ class ObjectWriter:
 
     def __init__(
         self,
-        task: TaskObjects,
+        objects: TaskObjects,
         memory: TopicMemory,
         target: WriteTarget,
         holders: Sequence[Holder],
@@ -81,7 +81,7 @@ class ObjectWriter:
         compression: str,
     ) -> None:
         self.written: list[tuple[NewObject, list[NewSlice]]] = []
-        self._task = task
+        self._objects = objects
         self._memory = memory
         self._target = target
         self._holders = holders
@@ -92,8 +92,8 @@ class ObjectWriter:
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
         self._held_bytes = 0
         self._open: OpenObject | None = None  # the current object, if a part of it was already streamed
-        self._objects = 0
-        task.writers.append(self)
+        self._closed_objects = 0
+        objects.writers.append(self)
 
     @property
     def size_bytes(self) -> int:
@@ -107,12 +107,12 @@ class ObjectWriter:
 
         If both together would exceed the largest batch, first encode the rows that were pending, unless they are few.
         """
-        limits = self._task.limits
+        limits = self._objects.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
         if pending is None:
             pending = self._pending[piece.partition] = _Pending()
-            self._task.pending_partitions += 1
+            self._objects.pending_partitions += 1
         enough = limits.smallest_full_batch_bytes
         if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
             # Joining them would copy both, only to cut them again.
@@ -141,7 +141,7 @@ class ObjectWriter:
         self._pending[partition] = _Pending()
         self._count_pending(-pending.size_bytes)
         held = self._held.setdefault(partition, [])
-        largest = self._task.limits.largest_batch_bytes
+        largest = self._objects.limits.largest_batch_bytes
         fits = pending.size_bytes <= largest
         for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
             batch = self._encoder.encode(partition, rows.slice(start, end - start))
@@ -151,11 +151,11 @@ class ObjectWriter:
     def _count_pending(self, size_bytes: int) -> None:
         self._pending_bytes += size_bytes
         self._memory.pending_bytes += size_bytes
-        self._task.pending_bytes += size_bytes
+        self._objects.pending_bytes += size_bytes
 
     def _count_held(self, size_bytes: int) -> None:
         self._held_bytes += size_bytes
-        self._task.held_bytes += size_bytes
+        self._objects.held_bytes += size_bytes
 
     # ---- held -> closed -> uploaded -----------------------------------------------------------------
 
@@ -169,13 +169,13 @@ class ObjectWriter:
         Call this only for a topic with one partition: with several, batches of another partition might have to precede
         these in the object. The memory of the batches is reused at once.
         """
-        if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
+        if self._held_bytes < self._objects.limits.streamed_from_bytes or len(self._holders) > 1:
             return
         if self._open is None:
             self._open = self.begin(here=True)
         for batch in self._held.pop(PartitionIndex(0)):
             self._open.append(batch)
-            self._task.streamed_bytes += batch.message.size
+            self._objects.streamed_bytes += batch.message.size
         self._count_held(-self._held_bytes)
         self._encoder.rewind()
 
@@ -184,16 +184,16 @@ class ObjectWriter:
 
         The stores' own threads upload. With `here`, and only if there is a single store, the calling thread does.
         """
-        self._task.make_room_for_upload(self._pending_bytes + self._held_bytes)
+        self._objects.make_room_for_upload(self._pending_bytes + self._held_bytes)
         batches = self._take_batches()
         if not batches and self._open is None:
             return
-        uploading = Uploading(self, self._open, batches, self._objects, here=here and len(self._holders) == 1)
-        self._task.streamed_bytes -= self._streamed_bytes
-        self._objects += 1
+        uploading = Uploading(self, self._open, batches, self._closed_objects, here=here and len(self._holders) == 1)
+        self._objects.streamed_bytes -= self._streamed_bytes
+        self._closed_objects += 1
         self._open = None
         uploading.start()
-        self._task.uploads(uploading)
+        self._objects.uploads(uploading)
 
     def _take_batches(self) -> list[EncodedBatch]:
         """Encode the pending rows. Return the object's batches that were not streamed, ascending by partition."""
@@ -201,11 +201,11 @@ class ObjectWriter:
             if pending.pieces:
                 self._encode(partition)
         batches = [batch for partition in sorted(self._held) for batch in self._held[partition]]
-        self._task.pending_partitions -= len(self._pending)
+        self._objects.pending_partitions -= len(self._pending)
         self._pending, self._held = {}, {}
         self._count_held(-self._held_bytes)
         if not self._memory.pending_bytes:
-            self._task.pinned_bytes -= self._memory.pinned_bytes
+            self._objects.pinned_bytes -= self._memory.pinned_bytes
             self._memory.pinned_bytes = 0
         self._encoder.forget()
         pa.default_memory_pool().release_unused()
@@ -216,7 +216,7 @@ class ObjectWriter:
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
-        return OpenObject(self._task.lanes, named, target.topic, here=here)
+        return OpenObject(self._objects.lanes, named, target.topic, here=here)
 
 
 class Uploading:
@@ -224,7 +224,7 @@ class Uploading:
 
     def __init__(
         self,
-        writer: ObjectWriter,
+        writer: ObjectsWriter,
         streamed: OpenObject | None,
         batches: Sequence[EncodedBatch],
         object_index: int,
@@ -241,7 +241,7 @@ class Uploading:
 
     @property
     def is_over(self) -> bool:
-        """True if `settle` has nothing to wait for."""
+        """True if `wait` has nothing to wait for."""
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
@@ -255,7 +255,7 @@ class Uploading:
             self._open.append(batch)
         self._open.close()
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the stores, and add the object to the writer's `written`.
 
         If a store may have the object and none has it for sure, it is uploaded again under another name, and vacuum

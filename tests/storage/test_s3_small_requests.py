@@ -47,9 +47,10 @@ def test_find_would_give_an_empty_folder_for_a_web_page() -> None:
 def test_a_request_that_was_cancelled_leaves_a_write_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted_s3(PAGE) as server:
         bucket = Bucket("bucket", read_s3_settings(server.settings))
-        monkeypatch.setattr(bucket.client.control._files, "pipe_file", lambda *given, **named: None)  # as fsspec has it
+        files = bucket.client.small_requests._files
+        monkeypatch.setattr(files, "pipe_file", lambda *given, **named: None)  # as fsspec has it
         with pytest.raises(S3RequestFailed) as raised:
-            bucket.put("a", "write-id", b"body", Deadline(30_000))
+            bucket.put_once_if_absent("a", "write-id", b"body", Deadline(30_000))
         assert raised.value.in_doubt
 
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.connection import Connection
+from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, plan_write
-from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
 
 
-def upload_rows(
+def plan_and_upload(
     connection: Connection,
     topic: str | None,
     batches: Sequence[pa.RecordBatch],
@@ -28,15 +28,16 @@ def upload_rows(
 
     `among`: the topics that rows may name; None: any. Returns the plan, the uploads, and the time in ms from this call
     to the start of the successful upload. Raises NoReplicaOnline if a partition has no store to upload to until
-    `timeout_ms` is over, and the errors of `plan_write` and `write_rows`.
+    `timeout_ms` is over, and the errors of `plan_write` and `upload_task_rows`.
     """
     command_id = new_command_id()
+    sticky = int(command_id[:4], 16)  # by chance, so that keyless records of many writes are spread over the partitions
     deadline = Deadline(timeout_ms)
     for _ in tries(deadline):
         state = connection.follower.newest_state()
         plan = plan_write(
             state,
-            connection.places(state),
+            connection.addresses(state),
             command_id,
             topic=topic,
             compression=compression,
@@ -47,7 +48,7 @@ def upload_rows(
         stores = connection.stores(state)  # with secrets, which a plan does not have
         spent_ms = deadline.spent_ms()
         try:
-            return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms
+            return plan, upload_task_rows(plan, batches, sticky=sticky, stores=stores), spent_ms
         except NoReplicaOnline as error:
             offline = error
     raise offline

@@ -12,7 +12,7 @@ import pytest
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.commits.coordinated import WARNINGS_APART_MS
+from sparklog.client.commits.client_committer import WARNINGS_APART_MS
 from sparklog.core.commands import ResignCoordination
 from sparklog.core.errors import (
     InconsistentClusterId,

@@ -15,7 +15,7 @@ from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.storage.keys import entry_key
 
 
-def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
+def made_durable(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
     """Make the newest entry of `head` durable by putting its own bytes again, and return its number.
 
     With `with_mirrors`, also put it on mirrors, trying until `deadline_ms`. An entry that was deleted as old is not put

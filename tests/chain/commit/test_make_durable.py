@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.chain.chain_requests import Get, MirrorEntry, Now, Put, Request
-from sparklog.chain.commit.settling import settled
+from sparklog.chain.commit.make_durable import made_durable
 from sparklog.chain.head import Head
 from sparklog.core.errors import InconsistentClusterId, KeyExists, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.state import ClusterState
@@ -18,7 +18,7 @@ HEAD = Head(ClusterState(n=5))
 
 def reading(*, copied: bool = False) -> Driven[int]:
     """A machine that reads the entry."""
-    machine = Driven(settled(HEAD, 1_000, with_mirrors=copied))
+    machine = Driven(made_durable(HEAD, 1_000, with_mirrors=copied))
     assert isinstance(machine.start(), Get)
     return machine
 
@@ -77,7 +77,7 @@ def test_too_few_copies_are_tried_for_again_up_to_the_deadline() -> None:
     assert machine.reply(error, Now(0, 1_000, "f" * 32)) is error
 
 
-def test_a_cluster_that_was_restored_elsewhere_is_not_settled() -> None:
+def test_an_entry_of_a_cluster_that_was_restored_elsewhere_is_not_put_again() -> None:
     machine = put_again(copied=True)
     machine.reply(None, NOW)
     error = InconsistentClusterId("restored elsewhere")

@@ -31,10 +31,10 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.cluster_stores import StoreAddresses, Stores
+from sparklog.log.read.first_holder import NoHolderAnswers, first_answer, from_first_holder
 from sparklog.log.read.read_errors import unreadable
 from sparklog.log.read.scan import scan
-from sparklog.log.read.source_stores import NoHolderAnswers, first_answer, from_first_holder
 from sparklog.log.rewrite.segment_roll import rewrite
 from sparklog.log.write.segments_writer import SegmentTarget
 from sparklog.storage.memory import MemoryStore
@@ -110,7 +110,7 @@ def test_a_store_that_cannot_be_opened_is_passed_over(log: WrittenLog, monkeypat
         return get(stores, store)
 
     monkeypatch.setattr(Stores, "get", opened)
-    stores = Stores(StorePlaces("memory://written-log", {StoreId("b"): "there", StoreId("a"): "."}))
+    stores = Stores(StoreAddresses("memory://written-log", {StoreId("b"): "there", StoreId("a"): "."}))
     plan = plan_of(held_by(log, "ba"))
     assert [value for each in scan(plan, stores, ["value"], never) for value in each["value"].to_pylist()] == VALUES
 

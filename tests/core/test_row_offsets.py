@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.core.numbering import (
+from sparklog.core.row_offsets import (
     SliceOffsets,
     end_of_records,
     is_dense,

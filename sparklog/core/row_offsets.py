@@ -38,6 +38,12 @@ def is_dense(slice: Slice) -> bool:
     return slice.records == records_between(slice.start, slice.end)
 
 
+def are_dense(slices: Mapping[str, Column]) -> npt.NDArray[np.bool_]:
+    """As `is_dense`, for each slice of a slice table. `slices`: its columns."""
+    dense: npt.NDArray[np.bool_] = slices["records"] == slices["end"] - slices["start"]
+    return dense
+
+
 def most_records(slices: Mapping[str, Column], offsets: OffsetRange) -> int:
     """Return the number of records in the range: exact unless the range cuts a compacted slice.
 

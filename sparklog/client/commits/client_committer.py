@@ -66,7 +66,7 @@ class _EncodedRequest(msgspec.Struct, frozen=True):
     commands: Sequence[msgspec.Raw]
 
 
-class Coordinated(Committer):
+class ClientCommitter(Committer):
     """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
