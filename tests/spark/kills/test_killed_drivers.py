@@ -20,7 +20,7 @@ from tests.spark.kills.running_driver import EXECUTORS, NOWHERE, Call, how_it_en
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PUT: Final = "sparklog.storage.local.upload:LocalUpload.publish"  # in a driver: an entry of the chain
-DELETE: Final = "sparklog.storage.local.store:LocalStore.delete"
+DELETE: Final = "sparklog.storage.local.store:LocalStore.delete_many"
 SHUFFLE: Final = "sparklog.spark.maintain.key_shuffle:SparkKeyShuffle.run"
 
 
@@ -62,7 +62,7 @@ def test_a_driver_killed_between_two_swaps_leaves_a_log_that_the_next_run_comple
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
-@pytest.mark.parametrize(("call", "every"), [(SHUFFLE, 1), (PUT, 2), (DELETE, 4)], ids=["shuffle", "put", "delete"])
+@pytest.mark.parametrize(("call", "every"), [(SHUFFLE, 1), (PUT, 2), (DELETE, 1)], ids=["shuffle", "put", "delete"])
 def test_a_driver_killed_at_any_change_leaves_a_log_that_the_next_run_completes(
     tmp_path: Path, call: str, every: int
 ) -> None:
