@@ -9,6 +9,7 @@ from tests.guards.guard import Guard
 _FOLDER: Final = "jvm/src/io/sparklog"
 _TESTS: Final = "tests/spark/columns/test_columns.py"
 _WRITES: Final = "tests/spark/columns/test_column_writes.py"
+_FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each_call_of_the_store"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -177,6 +178,22 @@ GUARDS: Final = (
         "writers.forEach(ObjectWriter::abort);",
         "",
         f"{_WRITES}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
+    ),
+    _guard(
+        "upload-again",
+        "An upload that fails is repeated under another name.",
+        "ObjectWriter",
+        "open == null ? ATTEMPTS : 1",
+        "1",
+        _FAULTS,
+    ),
+    _guard(
+        "upload-once",
+        "But not if a part of the object is only in the store any more.",
+        "ObjectWriter",
+        "open == null ? ATTEMPTS : 1",
+        "ATTEMPTS",
+        _FAULTS,
     ),
     _guard(
         "limit-range",
