@@ -341,25 +341,75 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
 
 
-DYING_PLANNER = """
-import os, pathlib, runpy
-from sparklog.spark.planner import write_requests
+PLANNER = """
+import os, pathlib, runpy, sys, time
+from sparklog.spark.planner import planner, write_requests
 
-deaths = pathlib.Path({deaths!r})
+left = pathlib.Path({left!r})
+{program}
+runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
+"""
+DIES_AFTER_COMMIT = """
 commit = write_requests.WRITE_REQUESTS["commit_write"]
 
-
 def commit_and_die(payload):
-    answer, left = commit(payload), int(deaths.read_text())
-    if left:
-        deaths.write_text(str(left - 1))
+    answer, deaths = commit(payload), int(left.read_text())
+    if deaths:
+        left.write_text(str(deaths - 1))
         os._exit(9)
     return answer
 
-
 write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
-runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
 """
+DIES_DURING_COMMIT = """
+commit = write_requests.WRITE_REQUESTS["commit_write"]
+steps = None
+
+def step(event, arguments):
+    global steps
+    if steps is None or not (event == "open" or event.startswith("os.")) or {folder!r} not in str(arguments[:1]):
+        return
+    steps -= 1
+    if steps == 0:
+        left.write_text("0")
+        os._exit(9)
+
+def commit_and_die(payload):
+    global steps
+    steps = int(left.read_text())
+    return commit(payload)
+
+sys.addaudithook(step)
+write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
+"""
+DEAF_AFTER_BEGIN = """
+class Requests:
+    begun = False
+
+    def read(self, length):
+        if self.begun and left.read_text() == "1":
+            left.write_text("0")
+            os.close(0)
+            time.sleep(5)
+            return b""
+        payload = sys.__stdin__.buffer.read(length)
+        self.begun = b'"name":"begin_write"' in payload
+        return payload
+
+serve = planner.serve
+planner.serve = lambda requests, *others, **named: serve(Requests(), *others, **named)
+"""
+
+
+def session_of_planner(one_spark: OneSpark, folder: Path, program: str) -> tuple[SparkSession, Path]:
+    """A session whose planners run this program first, and the file that such a program reads."""
+    left, file, python = folder / "left", folder / "planner.py", folder / "python"
+    left.write_text("0")
+    file.write_text(PLANNER.format(left=str(left), program=program))
+    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {file} "$3";; esac'
+    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python)), left
 
 
 @pytest.mark.parametrize("deaths", [1, 3])
@@ -367,12 +417,7 @@ def test_a_commit_whose_planner_dies_lands_once(
     cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path, deaths: int
 ) -> None:
     """It dies after the commit and before the answer: the next one is asked, and then the outcome is unknown."""
-    left, program, python = tmp_path / "deaths", tmp_path / "planner.py", tmp_path / "python"
-    program.write_text(DYING_PLANNER.format(deaths=str(left)))
-    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {program} "$3";; esac'
-    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    spark = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_AFTER_COMMIT)
     cluster.create_topic("t")
     state = cluster.connection.follower.newest_state()
     left.write_text(str(deaths))
@@ -387,6 +432,36 @@ def test_a_commit_whose_planner_dies_lands_once(
     assert left.read_text() == "0"
     assert cluster.describe("t").records == 10
     assert cluster.connection.follower.newest_state().n == state.n + 1
+
+
+def test_a_planner_may_die_at_each_step_of_a_commit(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
+) -> None:
+    """A step: it opens, links or removes a file of the cluster, or looks at one."""
+    url = cluster.connection.url.removeprefix("file://")
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_DURING_COMMIT.replace("{folder!r}", repr(url)))
+    cluster.create_topic("t")
+    n = cluster.connection.follower.newest_state().n
+    for step in range(1, 1000):
+        left.write_text(str(step))
+        write(spark.range(step * 10, step * 10 + 10, 1, 2).selectExpr("cast(id as string) as value"), "t")
+        assert sorted(int(value) for value in values(cluster, 1)) == list(range(10, step * 10 + 10))
+        assert cluster.connection.follower.newest_state().n == n + step
+        if left.read_text() != "0":
+            break
+    assert step > 5
+
+
+def test_a_planner_that_reads_no_more_is_replaced(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
+) -> None:
+    """It is about to end, so its requests can't be written, but its process is still there."""
+    spark, left = session_of_planner(one_spark, tmp_path, DEAF_AFTER_BEGIN)
+    cluster.create_topic("t")
+    left.write_text("1")
+    write(spark.range(10).selectExpr("cast(id as string) as value"), "t")
+    assert left.read_text() == "0"
+    assert cluster.describe("t").records == 10
 
 
 # ---- attempts ---------------------------------------------------------------------------------------
