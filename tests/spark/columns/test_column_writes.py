@@ -343,14 +343,14 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
 
 PLANNER = """
 import os, pathlib, runpy, sys, time
-from sparklog.spark.planner import planner, write_requests
+from sparklog.spark.planner import planner
 
 left = pathlib.Path({left!r})
 {program}
 runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
 """
 DIES_AFTER_COMMIT = """
-commit = write_requests.WRITE_REQUESTS["commit_write"]
+commit = planner._REQUESTS["commit_write"]
 
 def commit_and_die(payload):
     answer, deaths = commit(payload), int(left.read_text())
@@ -359,10 +359,10 @@ def commit_and_die(payload):
         os._exit(9)
     return answer
 
-write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
+planner._REQUESTS["commit_write"] = commit_and_die
 """
 DIES_DURING_COMMIT = """
-commit = write_requests.WRITE_REQUESTS["commit_write"]
+commit = planner._REQUESTS["commit_write"]
 steps = None
 
 def step(event, arguments):
@@ -380,7 +380,7 @@ def commit_and_die(payload):
     return commit(payload)
 
 sys.addaudithook(step)
-write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
+planner._REQUESTS["commit_write"] = commit_and_die
 """
 DEAF_AFTER_BEGIN = """
 class Requests:

@@ -137,14 +137,7 @@ final class Planner {
       throw ended(null);
     }
     try {
-      byte[] payload = JSON.writeValueAsBytes(request);
-      synchronized (requests) {
-        requests.writeInt(HEAD_BYTES + payload.length);
-        requests.writeLong(id);
-        requests.writeByte('J');
-        requests.write(payload);
-        requests.flush();
-      }
+      send(id, JSON.writeValueAsBytes(request));
       Reply reply = coming.get();
       if (reply.kind() == ERROR) {
         throw new SparklogException(JSON.readTree(reply.payload()).asText(), null);
@@ -159,6 +152,21 @@ final class Planner {
       throw new SparklogException(FAILED + ": interrupted", error);
     } finally {
       awaited.remove(id);
+    }
+  }
+
+  private void send(long id, byte[] payload) throws IOException {
+    try {
+      synchronized (requests) {
+        requests.writeInt(HEAD_BYTES + payload.length);
+        requests.writeLong(id);
+        requests.writeByte('J');
+        requests.write(payload);
+        requests.flush();
+      }
+    } catch (IOException error) {
+      hasEnded = true; // it reads no more, though its process may still be there
+      throw error;
     }
   }
 
