@@ -382,6 +382,18 @@ def commit_and_die(payload):
 sys.addaudithook(step)
 planner._REQUESTS["commit_write"] = commit_and_die
 """
+LONG_ANSWERS = """
+import msgspec
+
+plan_read = planner._REQUESTS["plan_read"]
+
+def long_plan(payload):
+    plan = msgspec.json.decode(plan_read(payload))
+    plan["warnings"] = ["long" * 6_000_000]
+    return msgspec.json.encode(plan)
+
+planner._REQUESTS["plan_read"] = long_plan
+"""
 DEAF_AFTER_BEGIN = """
 class Requests:
     begun = False
@@ -452,6 +464,15 @@ def test_a_planner_may_die_at_each_step_of_a_commit(
     assert step > 5
 
 
+def test_an_answer_may_have_long_texts(cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path) -> None:
+    """As the plan of a task with a hundred thousand slices: Jackson would take 20,000,000 characters."""
+    spark, _ = session_of_planner(one_spark, tmp_path, LONG_ANSWERS)
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": ["v"]}))
+    read = spark.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    assert read.option("reader", "columns").load().count() == 1
+
+
 def test_a_planner_that_reads_no_more_is_replaced(
     cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
 ) -> None:
@@ -494,6 +515,36 @@ def test_each_row_is_there_once_whatever_becomes_of_attempts(
     assert (tmp_path / "first").exists()
     assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
     assert len(cluster.connection.follower.newest_state().objects) == 4
+
+
+def test_an_executor_may_be_lost_when_its_task_is_done(
+    two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
+) -> None:
+    """Its message has the objects, so the task is not run again."""
+    cluster.create_topic("t", partitions=2)
+    first, killed = tmp_path / "first", tmp_path / "killed"
+
+    def killing_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        yield from batches
+        context, executor = TaskContext.get(), psutil.Process(os.getppid()).ppid()
+        assert context is not None
+        if context.partitionId() == 0:
+            first.write_text(str(executor))
+            return
+        while not first.exists():
+            time.sleep(0.1)
+        time.sleep(3)  # its task is done
+        if int(first.read_text()) != executor and not killed.exists():
+            os.kill(int(first.read_text()), signal.SIGKILL)
+            killed.touch()
+
+    frame = two_hosts.range(0, RECORDS, 1, 2).selectExpr("cast(id as string) as value")
+    write(frame.mapInArrow(killing_first, "value string"), "t")
+    assert killed.exists()
+    assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
+    assert len(cluster.connection.follower.newest_state().objects) == 2
 
 
 def test_what_a_failed_attempt_has_uploaded_is_an_orphan(
