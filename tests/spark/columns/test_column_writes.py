@@ -116,6 +116,20 @@ def test_objects_and_batches_keep_to_the_limits(
     assert sorted(number for of_partition in numbers for number in of_partition) == list(range(60_000))
 
 
+def test_headers_count_even_if_they_are_empty(cluster: Cluster, columnar: SparkSession, write: Write) -> None:
+    """Else a batch would have as many of them as rows without a byte: gigabytes, in the memory of the task."""
+    for topic in ("java", "python"):
+        cluster.create_topic(topic, partitions=1)
+    headers = "array_repeat(named_struct('key', '', 'value', X''), 1000) as headers"
+    frame = columnar.range(0, 1000, 1, 1).selectExpr("'' as key", "'' as value", headers)
+    write(frame, "java", compression="none")
+    by_python(cluster, frame, "python", compression="none")
+    for topic in ("java", "python"):
+        (index,) = indexes(cluster, topic)
+        assert int(index.records.sum()) == 1000
+        assert int(index.length.max()) < 2 * LIMITS.largest_batch_bytes
+
+
 def test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices(
     cluster: Cluster, columnar: SparkSession, write: Write
 ) -> None:
