@@ -239,8 +239,13 @@ GUARDS: Final = (
         "catalog-replace",
         "To replace a topic is refused before it is dropped.",
         "LogCatalog",
-        "implements StagingTableCatalog {",
-        "implements org.apache.spark.sql.connector.catalog.TableCatalog {",
+        "return stageReplace(table, columns, partitioning, properties);",
+        "try {\n"
+        "      dropTable(table);\n"
+        "      return stageCreate(table, columns, partitioning, properties);\n"
+        "    } catch (TableAlreadyExistsException | NoSuchNamespaceException error) {\n"
+        "      throw new IllegalStateException(error);\n"
+        "    }",
         "tests/spark/columns/test_catalog.py::test_a_topic_without_records_is_not_replaced_either",
     ),
     _guard(
