@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -537,10 +538,10 @@ def test_an_executor_may_be_lost_when_its_task_is_done(
     """Its message has the objects, so the task is not run again."""
     cluster.create_topic("t", partitions=2)
     first, killed = tmp_path / "first", tmp_path / "killed"
+    while two_hosts.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # the driver is the third
+        time.sleep(0.1)
 
     def killing_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import time
-
         yield from batches
         context, executor = TaskContext.get(), psutil.Process(os.getppid()).ppid()
         assert context is not None
@@ -550,7 +551,9 @@ def test_an_executor_may_be_lost_when_its_task_is_done(
         while not first.exists():
             time.sleep(0.1)
         time.sleep(3)  # its task is done
-        if int(first.read_text()) != executor and not killed.exists():
+        if int(first.read_text()) == executor:
+            time.sleep(60)  # a speculative attempt beside that task, which dies with its executor
+        elif not killed.exists():
             os.kill(int(first.read_text()), signal.SIGKILL)
             killed.touch()
 
@@ -591,8 +594,6 @@ def faulty(fault: str, first: Path, task: int = 0) -> Callable[[Iterator[pa.Reco
             raise RuntimeError("the first attempt fails")
         if fault == "kills":
             os.kill(psutil.Process(os.getppid()).ppid(), signal.SIGKILL)
-        import time
-
         time.sleep(60)  # until its executor is gone, or Spark has killed it for the sake of another attempt
 
     return rows
