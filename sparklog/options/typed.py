@@ -70,6 +70,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     `start_option` and `end_option` name the options that give `start` and `end`, for error messages.
     `start_at_latest_if_none`: if no record matches the starting timestamp, start at latest instead of failing.
     `topic_id`: id of the only topic that may be read; None if any may be read. `zone`: the zone of the tasks, or "".
+    `reader`: auto, columns or rows.
     """
 
     cluster: str
@@ -89,6 +90,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     ignored: tuple[Ignored, ...]
     topic_id: int | None = None
     zone: str = ""
+    reader: str = "auto"
 
     def for_tasks(self) -> ReadOptions:
         """The same options without secrets, to be pickled for tasks."""
@@ -188,6 +190,7 @@ def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOption
         ignored=given.ignored(),
         topic_id=given.optional_integer("topicId"),
         zone=given.optional_text("zone") or "",
+        reader=given.optional_text("reader") or "auto",
     )
 
 

@@ -35,9 +35,9 @@ def add_jar(spark: SparkSession) -> None:
     spark.sql(f"ADD JAR '{path}'")
 
 
-def check_reader(reader: str | None) -> None:
+def check_reader(reader: str) -> None:
     """Raise InvalidOption if Spark uses the Python source for a read that requires Java (`reader=columns`)."""
-    if reader is not None and reader.strip().lower() == "columns":
+    if reader == "columns":
         raise InvalidOption(
             "reader: wanted columns, found that Java can't read this: either sparklog's JAR is not in this session "
             "(start Spark with --jars $(sparklog jar), or call sparklog.spark.add_jar(spark)), or it is no read of "

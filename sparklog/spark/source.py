@@ -54,7 +54,7 @@ class SparklogDataSource(DataSource):
         schema = _of_spark(schema)
         given = read_options_of_table(self.options, schema)
         options = parse_read_options(given, default_cluster())
-        check_reader(given.get("reader"))
+        check_reader(options.reader)
         self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
             from sparklog.spark.read.metadata_reader import MetadataReader

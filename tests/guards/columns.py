@@ -9,6 +9,7 @@ from tests.guards.guard import Guard
 _FOLDER: Final = "jvm/src/io/sparklog"
 _TESTS: Final = "tests/spark/columns/test_columns.py"
 _WRITES: Final = "tests/spark/columns/test_column_writes.py"
+_FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each_call_of_the_store"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -165,18 +166,42 @@ GUARDS: Final = (
     _guard(
         "written-batches",
         "No batch exceeds its limit by a large record.",
-        "ObjectWriter",
+        "ObjectsWriter",
         "rows.sizeBytes() + size > task.plan.limits().largestBatchBytes()",
         "rows.sizeBytes() < 0",
         f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
     ),
     _guard(
+        "written-headers",
+        "Headers without a byte take memory, too.",
+        "PendingRows",
+        " + (long) HEADER_BYTES * headers",
+        "",
+        f"{_WRITES}::test_headers_count_even_if_they_are_empty",
+    ),
+    _guard(
         "written-temporaries",
         "A task that fails takes its temporary files along.",
         "TaskObjects",
-        "writers.forEach(ObjectWriter::abort);",
+        "writers.forEach(ObjectsWriter::abort);",
         "",
         f"{_WRITES}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
+    ),
+    _guard(
+        "upload-again",
+        "An upload that fails is repeated under another name.",
+        "ObjectsWriter",
+        "open == null ? ATTEMPTS : 1",
+        "1",
+        _FAULTS,
+    ),
+    _guard(
+        "upload-once",
+        "But not if a part of the object is only in the store any more.",
+        "ObjectsWriter",
+        "open == null ? ATTEMPTS : 1",
+        "ATTEMPTS",
+        _FAULTS,
     ),
     _guard(
         "limit-range",
@@ -201,6 +226,35 @@ GUARDS: Final = (
         "if not request.with_records and any(",
         "if request.topic is None and any(",
         ("tests/spark/columns/test_catalog.py::test_a_topic_with_records_is_deleted_only_by_purge",),
+    ),
+    _guard(
+        "catalog-columns",
+        "A new table has the columns that its statement names, or there is none.",
+        "LogCatalog",
+        "!given.equals(Columns.FIELDS.get(column.name())) || ",
+        "",
+        "tests/spark/columns/test_catalog.py::test_what_a_log_cannot_be_is_refused_and_changes_nothing",
+    ),
+    _guard(
+        "catalog-replace",
+        "To replace a topic is refused before it is dropped.",
+        "LogCatalog",
+        "return stageReplace(table, columns, partitioning, properties);",
+        "try {\n"
+        "      dropTable(table);\n"
+        "      return stageCreate(table, columns, partitioning, properties);\n"
+        "    } catch (TableAlreadyExistsException | NoSuchNamespaceException error) {\n"
+        "      throw new IllegalStateException(error);\n"
+        "    }",
+        "tests/spark/columns/test_catalog.py::test_a_topic_without_records_is_not_replaced_either",
+    ),
+    _guard(
+        "deaf-planner",
+        "A planner that reads no more gets no further request.",
+        "Planner",
+        "hasEnded = true; // it reads no more, though its process may still be there",
+        "",
+        f"{_WRITES}::test_a_planner_that_reads_no_more_is_replaced",
     ),
     _guard(
         "commit-again",

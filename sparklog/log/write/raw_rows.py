@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.log.batch import with_headers
-from sparklog.log.write.routing import Sizes, cumulative_bytes
+from sparklog.log.write.routing import HEADER_BYTES, Sizes, cumulative_bytes
 
 ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, value and headers
 
@@ -19,7 +19,7 @@ def raw_sums(rows: pa.RecordBatch) -> Sizes:
 
     The first element can differ from 0.
     """
-    sums = cumulative_bytes(rows)
+    sums = cumulative_bytes(rows, header_bytes=HEADER_BYTES)
     sums += ROW_BYTES * np.arange(len(sums))
     return sums
 

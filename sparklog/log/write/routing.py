@@ -25,6 +25,7 @@ from sparklog.log.records_schema import RAW_SCHEMA
 
 Sizes = npt.NDArray[np.int64]
 Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
+HEADER_BYTES = 8  # raw bytes of a header's offsets, on top of its key and value
 _SHOWN_KEY_CHARS = 50
 
 
@@ -32,7 +33,7 @@ _SHOWN_KEY_CHARS = 50
 class PartitionRows:
     """Rows of one partition: the columns of `RAW_SCHEMA`, without the headers if all are null.
 
-    `size_bytes` counts keys, values and headers.
+    `size_bytes` counts keys, values and headers, and HEADER_BYTES more for each header.
     """
 
     partition: PartitionIndex
@@ -74,11 +75,8 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     chosen = partition_of_rows(rows, topic, partitions, sticky)
     raw = without_headers(rows)
     if isinstance(chosen, int):
-        return [
-            PartitionRows(
-                PartitionIndex(chosen), raw, int(np.diff(cumulative_bytes(raw, np.array([0, rows.num_rows])))[0])
-            )
-        ]
+        sums = cumulative_bytes(raw, np.array([0, rows.num_rows]), HEADER_BYTES)
+        return [PartitionRows(PartitionIndex(chosen), raw, int(np.diff(sums)[0]))]
     runs = _runs(chosen, partitions)
     if runs is None:
         raw = _take(raw, np.argsort(chosen, kind="stable"))
@@ -88,7 +86,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
         starts = ends - counts[owners]
     else:
         owners, starts, ends = runs
-    sizes = cumulative_bytes(raw, ends) - cumulative_bytes(raw, starts)
+    sizes = cumulative_bytes(raw, ends, HEADER_BYTES) - cumulative_bytes(raw, starts, HEADER_BYTES)
     by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
     return [
         PartitionRows(PartitionIndex(owner), raw.slice(start, end - start), size)
@@ -104,11 +102,11 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
     return int(sums[-1] - sums[0])
 
 
-def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
+def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None, header_bytes: int = 0) -> Sizes:
     """Return the bytes of keys, values and headers before each row in `at`; by default before each row and at the end.
 
-    Only differences matter, since the first element can differ from 0. If a null key, value or header still
-    has bytes in its buffer, they are counted too.
+    Each header counts `header_bytes` more. Only differences matter, since the first element can differ from 0. If a
+    null key, value or header still has bytes in its buffer, they are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -119,6 +117,7 @@ def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = No
         firsts = _offsets(headers)[places]
         sums += _offsets(pairs.field("key"))[firsts]
         sums += _offsets(pairs.field("value"))[firsts]
+        sums += header_bytes * firsts
     return sums
 
 

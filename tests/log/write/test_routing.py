@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
 from sparklog.core.types import PartitionIndex
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
-from sparklog.log.write.routing import by_topic, check_sizes, cumulative_bytes, split
+from sparklog.log.write.routing import HEADER_BYTES, by_topic, check_sizes, cumulative_bytes, split
 from tests.core.producing.java_murmur2 import partition_for_key
 from tests.log.record_strategies import WRITTEN, batches, records
 
@@ -47,7 +47,7 @@ def test_each_record_goes_where_kafka_would_put_it_and_order_stays(given_batches
         for piece in pieces:
             found = [{"headers": None, **row} for row in piece.rows.to_pylist()]
             assert found == model[piece.partition]
-            assert piece.size_bytes == sum(size_of(row) for row in found)
+            assert piece.size_bytes == sum(size_of(row) + HEADER_BYTES * len(row["headers"] or ()) for row in found)
 
 
 def size_of(row: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 from sparklog.client.cluster import Cluster
@@ -99,13 +99,24 @@ def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluste
 @pytest.mark.parametrize(
     ("statement", "wanted"),
     [
-        ("CREATE TABLE log.new (price INT)", "INVALID_REQUEST: a topic has the columns key, value,.* found price"),
+        ("CREATE TABLE log.new (price INT)", "INVALID_REQUEST: a topic has the columns key BINARY,.* found price INT"),
+        ("CREATE TABLE log.new (key INT)", "INVALID_REQUEST: a topic has the columns key BINARY,.* found key INT"),
+        ("CREATE TABLE log.new (value BINARY NOT NULL)", "found value BINARY NOT NULL"),
+        ("CREATE TABLE log.new (value BINARY COMMENT 'x')", "found value BINARY COMMENT"),
         ("CREATE TABLE log.new (key BINARY) PARTITIONED BY (key)", "INVALID_REQUEST: .*; found PARTITIONED BY"),
         ("CREATE TABLE log.new TBLPROPERTIES ('retention.mss' = '1')", "did you mean retention.ms"),
         ("CREATE TABLE log.new TBLPROPERTIES ('partitions' = 'x')", "partitions: wanted an integer >= 1, found 'x'"),
         ("CREATE TABLE log.new AS SELECT id AS value FROM range(3)", "wanted string or binary, found int64"),
+        ("CREATE TABLE log.new AS SELECT 'x' AS value, 1 AS price", "INVALID_REQUEST: .*; found price"),
         ("CREATE TABLE log.one.new", "SCHEMA_NOT_FOUND|namespace"),
-        ("CREATE OR REPLACE TABLE log.orders AS SELECT 'x' AS value", "POLICY_VIOLATION: orders: .* PURGE"),
+        ("CREATE TABLE log.one.new AS SELECT 'x' AS value", "SCHEMA_NOT_FOUND|namespace"),
+        ("CREATE TABLE log.orders AS SELECT 'x' AS value", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        (
+            "CREATE OR REPLACE TABLE log.orders AS SELECT 'x' AS value",
+            "INVALID_REQUEST: .* PURGE any; found REPLACE TABLE",
+        ),
+        ("CREATE OR REPLACE TABLE log.orders", "a log can't be replaced"),
+        ("REPLACE TABLE log.orders AS SELECT 'x' AS value", "a log can't be replaced"),
         ("DROP TABLE log.orders", "POLICY_VIOLATION: orders: wanted a topic without records"),
         ("INSERT OVERWRITE log.orders SELECT 'x' AS value", "can only be appended to"),
         ("INSERT INTO log.orders VALUES ('x')", "col1"),
@@ -114,6 +125,15 @@ def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluste
         ("ALTER TABLE log.orders SET TBLPROPERTIES ('replication.factor' = '3')", "sparklog replica move"),
         ("ALTER TABLE log.orders SET TBLPROPERTIES ('partitions' = '3', 'retention.ms' = '1')", "of its own"),
         ("ALTER TABLE log.orders UNSET TBLPROPERTIES ('partitions')", "a topic always has partitions"),
+        ("SELECT * FROM log.orders VERSION AS OF 1", "INVALID_REQUEST: WITH .*; found VERSION AS OF"),
+        ("SELECT * FROM log.orders TIMESTAMP AS OF '2024-01-01'", "INVALID_REQUEST: WITH .*; found TIMESTAMP AS OF"),
+        ("SELECT * FROM log.orders WITH (subscribe = 'others')", "is the topic orders; found subscribe = others"),
+        ("INSERT INTO log.orders WITH (topic = 'x') SELECT 'x' AS value", "is the topic orders; found topic = x"),
+        (
+            "SELECT * FROM log.orders WITH (includeHeaders = 'true')",
+            "SET spark.sql.catalog.log.* found .includeHeaders",
+        ),
+        ("SELECT count(*) FROM log.orders WITH (reader = 'x')", "reader: wanted one of auto, columns, rows, found 'x'"),
         ("SELECT * FROM log.absent", "TABLE_OR_VIEW_NOT_FOUND"),
         ("SELECT * FROM log.one.orders", "TABLE_OR_VIEW_NOT_FOUND"),
         (
@@ -139,3 +159,39 @@ def test_a_topic_with_records_is_deleted_only_by_purge(sql: Sql, cluster: Cluste
     failure(sql, "DROP TABLE log.orders")
     sql("DROP TABLE log.orders PURGE")
     assert cluster.topics() == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE TABLE log.orders",
+        "CREATE OR REPLACE TABLE log.orders (price INT)",
+        "CREATE OR REPLACE TABLE log.orders TBLPROPERTIES ('retention.mss' = '1')",
+        "CREATE OR REPLACE TABLE log.orders AS SELECT 1 AS value",
+        "REPLACE TABLE log.orders AS SELECT raise_error('x') AS value",
+        "INSERT OVERWRITE log.orders SELECT 'x' AS value",
+    ],
+)
+def test_a_topic_without_records_is_not_replaced_either(sql: Sql, cluster: Cluster, statement: str) -> None:
+    """It has its config and its partitions. Spark would drop it before it looks at the new table."""
+    before = cluster.create_topic("orders", partitions=5, config={"retention.ms": 777})
+    state = cluster.connection.follower.newest_state()
+    failure(sql, statement)
+    assert cluster.describe("orders") == before
+    assert cluster.connection.follower.newest_state().topic_ids == state.topic_ids
+
+
+def test_a_topic_is_created_for_the_rows_of_a_query_or_not_at_all(sql: Sql, cluster: Cluster) -> None:
+    with pytest.raises(PySparkException, match="some rows fail"):
+        sql("CREATE TABLE log.new AS SELECT if(id < 5, 'x', raise_error('some rows fail')) AS value FROM range(9)")
+    assert cluster.topics() == []
+    sql("CREATE TABLE log.new TBLPROPERTIES ('partitions' = '2') AS SELECT concat('v', id) AS value FROM range(3)")
+    assert values(cluster, "new") == [b"v0", b"v1", b"v2"]
+    assert len(cluster.describe("new").partitions) == 2
+
+
+def test_spark_can_create_what_it_shows(sql: Sql, cluster: Cluster) -> None:
+    cluster.create_topic("orders", partitions=3, config={"retention.ms": 777})
+    (shown,) = sql("SHOW CREATE TABLE log.orders")
+    sql(shown.createtab_stmt.replace("log.orders", "log.copies"))
+    assert sql("SHOW TBLPROPERTIES log.copies") == sql("SHOW TBLPROPERTIES log.orders")

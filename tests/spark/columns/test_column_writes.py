@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -114,6 +115,20 @@ def test_objects_and_batches_keep_to_the_limits(
     ]
     assert all(of_partition == sorted(of_partition) for of_partition in numbers)
     assert sorted(number for of_partition in numbers for number in of_partition) == list(range(60_000))
+
+
+def test_headers_count_even_if_they_are_empty(cluster: Cluster, columnar: SparkSession, write: Write) -> None:
+    """Else a batch would have as many of them as rows without a byte: gigabytes, in the memory of the task."""
+    for topic in ("java", "python"):
+        cluster.create_topic(topic, partitions=1)
+    headers = "array_repeat(named_struct('key', '', 'value', X''), 1000) as headers"
+    frame = columnar.range(0, 1000, 1, 1).selectExpr("'' as key", "'' as value", headers)
+    write(frame, "java", compression="none")
+    by_python(cluster, frame, "python", compression="none")
+    for topic in ("java", "python"):
+        (index,) = indexes(cluster, topic)
+        assert int(index.records.sum()) == 1000
+        assert int(index.length.max()) < 2 * LIMITS.largest_batch_bytes
 
 
 def test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices(
@@ -343,25 +358,87 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
 
 
-DYING_PLANNER = """
-import os, pathlib, runpy
-from sparklog.spark.planner import write_requests
+PLANNER = """
+import os, pathlib, runpy, sys, time
+from sparklog.spark.planner import planner
 
-deaths = pathlib.Path({deaths!r})
-commit = write_requests.WRITE_REQUESTS["commit_write"]
-
+left = pathlib.Path({left!r})
+{program}
+runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
+"""
+DIES_AFTER_COMMIT = """
+commit = planner._REQUESTS["commit_write"]
 
 def commit_and_die(payload):
-    answer, left = commit(payload), int(deaths.read_text())
-    if left:
-        deaths.write_text(str(left - 1))
+    answer, deaths = commit(payload), int(left.read_text())
+    if deaths:
+        left.write_text(str(deaths - 1))
         os._exit(9)
     return answer
 
-
-write_requests.WRITE_REQUESTS["commit_write"] = commit_and_die
-runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
+planner._REQUESTS["commit_write"] = commit_and_die
 """
+DIES_DURING_COMMIT = """
+commit = planner._REQUESTS["commit_write"]
+steps = None
+
+def step(event, arguments):
+    global steps
+    if steps is None or not (event == "open" or event.startswith("os.")) or {folder!r} not in str(arguments[:1]):
+        return
+    steps -= 1
+    if steps == 0:
+        left.write_text("0")
+        os._exit(9)
+
+def commit_and_die(payload):
+    global steps
+    steps = int(left.read_text())
+    return commit(payload)
+
+sys.addaudithook(step)
+planner._REQUESTS["commit_write"] = commit_and_die
+"""
+LONG_ANSWERS = """
+import msgspec
+
+plan_read = planner._REQUESTS["plan_read"]
+
+def long_plan(payload):
+    plan = msgspec.json.decode(plan_read(payload))
+    plan["warnings"] = ["long" * 6_000_000]
+    return msgspec.json.encode(plan)
+
+planner._REQUESTS["plan_read"] = long_plan
+"""
+DEAF_AFTER_BEGIN = """
+class Requests:
+    begun = False
+
+    def read(self, length):
+        if self.begun and left.read_text() == "1":
+            left.write_text("0")
+            os.close(0)
+            time.sleep(5)
+            return b""
+        payload = sys.__stdin__.buffer.read(length)
+        self.begun = b'"name":"begin_write"' in payload
+        return payload
+
+serve = planner.serve
+planner.serve = lambda requests, *others, **named: serve(Requests(), *others, **named)
+"""
+
+
+def session_of_planner(one_spark: OneSpark, folder: Path, program: str) -> tuple[SparkSession, Path]:
+    """A session whose planners run this program first, and the file that such a program reads."""
+    left, file, python = folder / "left", folder / "planner.py", folder / "python"
+    left.write_text("0")
+    file.write_text(PLANNER.format(left=str(left), program=program))
+    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {file} "$3";; esac'
+    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python)), left
 
 
 @pytest.mark.parametrize("deaths", [1, 3])
@@ -369,12 +446,7 @@ def test_a_commit_whose_planner_dies_lands_once(
     cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path, deaths: int
 ) -> None:
     """It dies after the commit and before the answer: the next one is asked, and then the outcome is unknown."""
-    left, program, python = tmp_path / "deaths", tmp_path / "planner.py", tmp_path / "python"
-    program.write_text(DYING_PLANNER.format(deaths=str(left)))
-    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {program} "$3";; esac'
-    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    spark = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_AFTER_COMMIT)
     cluster.create_topic("t")
     state = cluster.connection.follower.newest_state()
     left.write_text(str(deaths))
@@ -389,6 +461,45 @@ def test_a_commit_whose_planner_dies_lands_once(
     assert left.read_text() == "0"
     assert cluster.describe("t").records == 10
     assert cluster.connection.follower.newest_state().n == state.n + 1
+
+
+def test_a_planner_may_die_at_each_step_of_a_commit(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
+) -> None:
+    """A step: it opens, links or removes a file of the cluster, or looks at one."""
+    url = cluster.connection.url.removeprefix("file://")
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_DURING_COMMIT.replace("{folder!r}", repr(url)))
+    cluster.create_topic("t")
+    n = cluster.connection.follower.newest_state().n
+    for step in range(1, 1000):
+        left.write_text(str(step))
+        write(spark.range(step * 10, step * 10 + 10, 1, 2).selectExpr("cast(id as string) as value"), "t")
+        assert sorted(int(value) for value in values(cluster, 1)) == list(range(10, step * 10 + 10))
+        assert cluster.connection.follower.newest_state().n == n + step
+        if left.read_text() != "0":
+            break
+    assert step > 5
+
+
+def test_an_answer_may_have_long_texts(cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path) -> None:
+    """As the plan of a task with a hundred thousand slices: Jackson would take 20,000,000 characters."""
+    spark, _ = session_of_planner(one_spark, tmp_path, LONG_ANSWERS)
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": ["v"]}))
+    read = spark.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    assert read.option("reader", "columns").load().count() == 1
+
+
+def test_a_planner_that_reads_no_more_is_replaced(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
+) -> None:
+    """It is about to end, so its requests can't be written, but its process is still there."""
+    spark, left = session_of_planner(one_spark, tmp_path, DEAF_AFTER_BEGIN)
+    cluster.create_topic("t")
+    left.write_text("1")
+    write(spark.range(10).selectExpr("cast(id as string) as value"), "t")
+    assert left.read_text() == "0"
+    assert cluster.describe("t").records == 10
 
 
 # ---- attempts ---------------------------------------------------------------------------------------
@@ -423,6 +534,38 @@ def test_each_row_is_there_once_whatever_becomes_of_attempts(
     assert len(cluster.connection.follower.newest_state().objects) == 4
 
 
+def test_an_executor_may_be_lost_when_its_task_is_done(
+    two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
+) -> None:
+    """Its message has the objects, so the task is not run again."""
+    cluster.create_topic("t", partitions=2)
+    first, killed = tmp_path / "first", tmp_path / "killed"
+    while two_hosts.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # the driver is the third
+        time.sleep(0.1)
+
+    def killing_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context, executor = TaskContext.get(), psutil.Process(os.getppid()).ppid()
+        assert context is not None
+        if context.partitionId() == 0:
+            first.write_text(str(executor))
+            return
+        while not first.exists():
+            time.sleep(0.1)
+        time.sleep(3)  # its task is done
+        if int(first.read_text()) == executor:
+            time.sleep(60)  # a speculative attempt beside that task, which dies with its executor
+        elif not killed.exists():
+            os.kill(int(first.read_text()), signal.SIGKILL)
+            killed.touch()
+
+    frame = two_hosts.range(0, RECORDS, 1, 2).selectExpr("cast(id as string) as value")
+    write(frame.mapInArrow(killing_first, "value string"), "t")
+    assert killed.exists()
+    assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
+    assert len(cluster.connection.follower.newest_state().objects) == 2
+
+
 def test_what_a_failed_attempt_has_uploaded_is_an_orphan(
     columnar: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
 ) -> None:
@@ -453,8 +596,6 @@ def faulty(fault: str, first: Path, task: int = 0) -> Callable[[Iterator[pa.Reco
             raise RuntimeError("the first attempt fails")
         if fault == "kills":
             os.kill(psutil.Process(os.getppid()).ppid(), signal.SIGKILL)
-        import time
-
         time.sleep(60)  # until its executor is gone, or Spark has killed it for the sake of another attempt
 
     return rows

@@ -47,6 +47,9 @@ final class LogBatchWrite implements BatchWrite {
           throw error.inDriver("commit");
         }
         unanswered = error;
+        if (Thread.currentThread().isInterrupted()) {
+          break; // it would not wait for the next answer either
+        }
       }
     }
     throw new SparklogException(UNKNOWN + unanswered.getMessage(), unanswered).inDriver("commit");

@@ -6,15 +6,19 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -22,8 +26,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>{@code spark.sql.catalog.log=io.sparklog.LogCatalog} and {@code spark.sql.catalog.log.cluster=…} make the topic
  * orders the table log.orders. The other options of the catalog are those of each read and write of its tables.
+ *
+ * <p>It stages new tables, because Spark would drop a table before it replaces it: so this can be refused.
  */
-public final class LogCatalog implements TableCatalog {
+public final class LogCatalog implements StagingTableCatalog {
   /** Properties that Spark gives each new table by itself. */
   private static final Set<String> OF_SPARK = Set.of(PROP_PROVIDER, PROP_OWNER);
 
@@ -62,9 +68,61 @@ public final class LogCatalog implements TableCatalog {
     return new TopicTable(name, table.name(), options, texts);
   }
 
+  @Override
+  public Table loadTable(Identifier table, String version) {
+    throw refusedPast("VERSION AS OF");
+  }
+
+  @Override
+  public Table loadTable(Identifier table, long timestamp) {
+    throw refusedPast("TIMESTAMP AS OF");
+  }
+
+  private static RuntimeException refusedPast(String found) {
+    return refused("WITH (startingOffsets = …, endingOffsets = …) reads a part of a topic", found);
+  }
+
   @SuppressWarnings("deprecation") // Spark 4.0 has no other way
   @Override
   public Table createTable(
+      Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    for (Column column : columns) {
+      StructField given = new StructField(column.name(), column.dataType(), column.nullable(), Metadata.empty());
+      if (!given.equals(Columns.FIELDS.get(column.name())) || column.comment() != null) {
+        throw refusedColumn(given.toDDL() + (column.comment() == null ? "" : " COMMENT"));
+      }
+    }
+    return created(table, columns, partitioning, properties);
+  }
+
+  /** For {@code CREATE TABLE … AS}. The write refuses columns of other types than it takes. */
+  @SuppressWarnings("deprecation")
+  @Override
+  public StagedTable stageCreate(
+      Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return new StagedTopic(created(table, columns, partitioning, properties), () -> dropTable(table));
+  }
+
+  @SuppressWarnings("deprecation")
+  @Override
+  public StagedTable stageReplace(
+      Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties) {
+    throw refused(
+        "a log can't be replaced or overwritten; CREATE TABLE creates a topic, DROP TABLE deletes one without records,"
+            + " DROP TABLE … PURGE any",
+        "REPLACE TABLE");
+  }
+
+  @SuppressWarnings("deprecation")
+  @Override
+  public StagedTable stageCreateOrReplace(
+      Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties) {
+    return stageReplace(table, columns, partitioning, properties);
+  }
+
+  private TopicTable created(
       Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (table.namespace().length > 0) {
@@ -72,7 +130,7 @@ public final class LogCatalog implements TableCatalog {
     }
     for (Column column : columns) {
       if (!Columns.FIELDS.containsKey(column.name())) {
-        throw refused("a topic has the columns " + String.join(", ", Columns.FIELDS.keySet()), column.name());
+        throw refusedColumn(column.name());
       }
     }
     if (partitioning.length > 0) {
@@ -89,6 +147,11 @@ public final class LogCatalog implements TableCatalog {
       throw new TableAlreadyExistsException(table);
     }
     return new TopicTable(name, table.name(), options, properties);
+  }
+
+  private static RuntimeException refusedColumn(String found) {
+    String all = Columns.FIELDS.values().stream().map(StructField::toDDL).collect(Collectors.joining(", "));
+    return refused("a topic has the columns " + all, found);
   }
 
   @Override
@@ -111,8 +174,8 @@ public final class LogCatalog implements TableCatalog {
   }
 
   /**
-   * {@code DROP TABLE}, and also what Spark does to replace a table and after a {@code CREATE TABLE … AS} that failed:
-   * only a topic without records is deleted, so that overwriting a table can't delete a log.
+   * {@code DROP TABLE}, and what is done after a {@code CREATE TABLE … AS} that failed: only a topic without records is
+   * deleted.
    */
   @Override
   public boolean dropTable(Identifier table) {
@@ -134,7 +197,7 @@ public final class LogCatalog implements TableCatalog {
     throw refused("a topic keeps its name", "RENAME");
   }
 
-  private static RuntimeException refused(String rule, String found) {
+  static RuntimeException refused(String rule, String found) {
     return new SparklogException("INVALID_REQUEST: " + rule + "; found " + found, null).inDriver("plan");
   }
 

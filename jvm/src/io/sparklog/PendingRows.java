@@ -3,6 +3,7 @@ package io.sparklog;
 /** Rows of one partition that wait to be encoded as one batch. */
 final class PendingRows {
   private static final int ROW_BYTES = 16; // of timestamp and offsets, on top of key, value and headers
+  private static final int HEADER_BYTES = 8; // of a header's offsets, on top of its key and value
 
   private final GrownColumn.Strings key = new GrownColumn.Strings();
   private final GrownColumn.Strings value = new GrownColumn.Strings();
@@ -14,7 +15,8 @@ final class PendingRows {
 
   /** The size of one record before it is encoded. */
   static long sizeOf(LogRecord row) {
-    return row.sizeBytes() + ROW_BYTES;
+    int headers = row.headers() == null ? 0 : row.headers().length;
+    return row.sizeBytes() + ROW_BYTES + (long) HEADER_BYTES * headers;
   }
 
   void add(LogRecord row) {

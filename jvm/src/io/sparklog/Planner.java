@@ -1,6 +1,8 @@
 package io.sparklog;
 
+import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
@@ -29,8 +31,12 @@ import org.apache.spark.SparkEnv;
  * of requests may be under way; a reply has the id of its request.
  */
 final class Planner {
+  private static final StreamReadConstraints LONG_TEXTS = // a task's plan is one text in the planner's answer
+      StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build();
   static final ObjectMapper JSON =
-      JsonMapper.builder().propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE).build();
+      JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
+          .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
+          .build();
   private static final String PROTOCOL = "3"; // of the messages; another sparklog may speak another one
   static final String FAILED = "PLANNER_FAILED"; // an error of the planner itself, in place of an answer
   private static final byte ERROR = 'E';
@@ -137,14 +143,7 @@ final class Planner {
       throw ended(null);
     }
     try {
-      byte[] payload = JSON.writeValueAsBytes(request);
-      synchronized (requests) {
-        requests.writeInt(HEAD_BYTES + payload.length);
-        requests.writeLong(id);
-        requests.writeByte('J');
-        requests.write(payload);
-        requests.flush();
-      }
+      send(id, JSON.writeValueAsBytes(request));
       Reply reply = coming.get();
       if (reply.kind() == ERROR) {
         throw new SparklogException(JSON.readTree(reply.payload()).asText(), null);
@@ -159,6 +158,21 @@ final class Planner {
       throw new SparklogException(FAILED + ": interrupted", error);
     } finally {
       awaited.remove(id);
+    }
+  }
+
+  private void send(long id, byte[] payload) throws IOException {
+    try {
+      synchronized (requests) {
+        requests.writeInt(HEAD_BYTES + payload.length);
+        requests.writeLong(id);
+        requests.writeByte('J');
+        requests.write(payload);
+        requests.flush();
+      }
+    } catch (IOException error) {
+      hasEnded = true; // it reads no more, though its process may still be there
+      throw error;
     }
   }
 

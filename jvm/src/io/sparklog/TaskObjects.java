@@ -27,7 +27,7 @@ final class TaskObjects {
   long streamedBytes; // the part of these objects that is already in the stores
   int partitions; // of the open objects
   private final String python;
-  private final List<ObjectWriter> writers = new ArrayList<>();
+  private final List<ObjectsWriter> writers = new ArrayList<>();
   private final Map<String, Encoder> encoders = new HashMap<>(); // by compression
   private final ArrayDeque<PendingRows> spare = new ArrayDeque<>(); // empty, with memory to be used again
 
@@ -36,8 +36,8 @@ final class TaskObjects {
     this.python = python;
   }
 
-  ObjectWriter begin(WritePlan.Topic topic, WritePlan.Store store) {
-    ObjectWriter writer = new ObjectWriter(this, topic, store);
+  ObjectsWriter begin(WritePlan.Topic topic, WritePlan.Store store) {
+    ObjectsWriter writer = new ObjectsWriter(this, topic, store);
     writers.add(writer);
     return writer;
   }
@@ -45,18 +45,18 @@ final class TaskObjects {
   /** Close the largest objects until the open ones together are smaller than one object may be. */
   void closeWhatIsFull() {
     while (pendingBytes + heldBytes + streamedBytes >= plan.limits().objectBytes()) {
-      writers.stream().max(Comparator.comparingLong(ObjectWriter::sizeBytes)).orElseThrow().close();
+      writers.stream().max(Comparator.comparingLong(ObjectsWriter::sizeBytes)).orElseThrow().close();
     }
   }
 
   /** Upload everything. */
   void finish() {
-    writers.forEach(ObjectWriter::close);
+    writers.forEach(ObjectsWriter::close);
   }
 
   /** Drop what is not uploaded yet, and free what is not memory of Java. */
   void end() {
-    writers.forEach(ObjectWriter::abort);
+    writers.forEach(ObjectsWriter::abort);
     writers.clear();
     encoders.values().forEach(Encoder::close);
   }

@@ -1,6 +1,7 @@
 package io.sparklog;
 
 import java.util.EnumSet;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -21,6 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * statement of its own, those of {@code WITH (startingOffsets = …)}.
  */
 final class TopicTable implements SupportsRead, SupportsWrite {
+  private static final Set<String> TOPIC_OPTIONS = Set.of("topic", "subscribe");
+
   private final String catalog;
   private final String topic;
   private final Map<String, String> options;
@@ -57,10 +60,16 @@ final class TopicTable implements SupportsRead, SupportsWrite {
     return capabilities;
   }
 
+  @SuppressWarnings("deprecation") // Spark 4.0 has no other way
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
     Map<String, String> own = given.asCaseSensitiveMap();
     Table read = own.isEmpty() ? records() : recordsWith(own);
+    if (!read.schema().equals(records().schema())) {
+      throw LogCatalog.refused(
+          "options that choose columns are those of the catalog: SET spark.sql.catalog." + catalog + ".<option>",
+          own.keySet().toString());
+    }
     return ((SupportsRead) read).newScanBuilder(with("subscribe", own));
   }
 
@@ -88,7 +97,12 @@ final class TopicTable implements SupportsRead, SupportsWrite {
   private CaseInsensitiveStringMap with(String option, Map<String, String> own) {
     Map<String, String> merged = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     merged.putAll(options);
-    merged.putAll(own);
+    own.forEach((name, value) -> {
+      if (TOPIC_OPTIONS.contains(name.toLowerCase(Locale.ROOT)) && !value.equals(topic)) {
+        throw LogCatalog.refused("the table " + name() + " is the topic " + topic, name + " = " + value);
+      }
+      merged.put(name, value);
+    });
     merged.put(option, topic);
     return new CaseInsensitiveStringMap(merged);
   }

@@ -4,7 +4,7 @@ package io.sparklog;
 final class TopicWriter {
   private final TaskObjects task;
   private final WritePlan.Topic topic;
-  private final ObjectWriter[] writers; // by the number of the store
+  private final ObjectsWriter[] writers; // by the number of the store
   private final int enoughRows;
   private int sticky;
   private int rows; // since the last move of `sticky`
@@ -16,7 +16,7 @@ final class TopicWriter {
     this.topic = topic;
     this.sticky = sticky % topic.partitions();
     enoughRows = task.plan.limits().enoughRows(topic.partitions());
-    writers = new ObjectWriter[topic.stores().size()];
+    writers = new ObjectsWriter[topic.stores().size()];
   }
 
   /** True if the topic takes such a record. `partition`: the one that the row names, or null. */

@@ -10,7 +10,7 @@ import java.util.TreeMap;
  * until their object is closed, because a partition's batches are contiguous in it. Within a partition, records keep
  * the order in which they were added, even across objects.
  */
-final class ObjectWriter {
+final class ObjectsWriter {
   private static final int ATTEMPTS = 3;
 
   private final TaskObjects task;
@@ -24,7 +24,7 @@ final class ObjectWriter {
   private long streamedBytes;
   private OpenObject open; // the current object, if a part of it is already in the store
 
-  ObjectWriter(TaskObjects task, WritePlan.Topic topic, WritePlan.Store store) {
+  ObjectsWriter(TaskObjects task, WritePlan.Topic topic, WritePlan.Store store) {
     this.task = task;
     this.topic = topic;
     this.store = store;
