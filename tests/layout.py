@@ -1,5 +1,5 @@
 """The layout of sparklog/: a test file for each module, names that say which file is meant, rows short enough to read,
-and in each package the name of the file to read first.
+in each package the name of the file to read first, and each file of Java in the map of package-info.java.
 
     python -m tests.layout
 
@@ -19,6 +19,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 COVERED_BY: Final = Path(__file__).with_name("covered_by.toml")
+JAVA_MAP: Final = ROOT / "jvm/src/io/sparklog/package-info.java"
 MOST_FILES: Final = 15  # in one folder, without __init__.py
 ANYWHERE: Final = frozenset(("__init__.py", "__main__.py", "run.py"))
 PORT: Final = "sparklog/storage/"  # its adapters have files of the same names
@@ -39,6 +40,7 @@ def complaints() -> Iterator[str]:
     yield from _classes_of_one_name(modules)
     yield from _long_rows(modules)
     yield from _without_a_first_file(modules)
+    yield from _java_without_a_place()
 
 
 def _without_tests(modules: list[str]) -> Iterator[str]:
@@ -53,6 +55,13 @@ def _without_tests(modules: list[str]) -> Iterator[str]:
             yield f"{COVERED_BY.name}: {module} has its tests at the mirrored place, so it needs no line"
         elif not (ROOT / test).exists():
             yield f"{COVERED_BY.name}: {test}, for {module}, is not there"
+
+
+def _java_without_a_place() -> Iterator[str]:
+    places = JAVA_MAP.read_text()
+    for file in sorted(JAVA_MAP.parent.glob("*.java")):
+        if file != JAVA_MAP and not re.search(rf"\b{file.stem}\b", places):
+            yield f"{file.relative_to(ROOT)}: wanted its name in {JAVA_MAP.name}"
 
 
 def _files_of_one_name(modules: list[str]) -> Iterator[str]:

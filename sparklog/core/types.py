@@ -65,7 +65,7 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
     `n0` is the chain position up to which its author had read before the upload; together with `upload_id` it names the
     object. `partition`, `base_offset` and `leader_epoch` are None except for sealed segments. `crc32c` is of the whole
-    object, `index_crc32c` of its whole index.
+    object, `index_crc32c` of its whole index. In Java, OpenObject writes these fields in this order.
     """
 
     kind: ObjectKind
@@ -101,7 +101,7 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
     `object_index` is the index of the object in `objects` of the same command. Bytes [position, position + length) of
     the object hold `batches` whole batches, whose rows in the object's index file begin at `first_batch`. Timestamps
-    are microseconds since the epoch, UTC.
+    are microseconds since the epoch, UTC. In Java, WrittenIndex writes these fields in this order.
     """
 
     object_index: int

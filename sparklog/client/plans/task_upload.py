@@ -99,7 +99,10 @@ def upload_task_rows(
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
-    """Raise the errors that `upload_task_rows` would raise for these rows. Uploads nothing."""
+    """Raise the errors that `upload_task_rows` would raise for these rows. Uploads nothing.
+
+    In Java, `TopicWriter.takes` has the same rules, and this function words its errors.
+    """
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
         _check_rows(planned, rows)

@@ -19,7 +19,7 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """The amounts that a writer may hold at each stage.
+    """The amounts that a writer may hold at each stage. Java gets these fields; WritePlan.java has the same properties.
 
     Bytes are raw (before encoding), except `streamed_from_bytes`, which is of encoded batches, and `object_bytes` and
     `live_bytes`, which are of raw rows and encoded batches together.

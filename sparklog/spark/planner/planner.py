@@ -2,6 +2,19 @@
 
 A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
 big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches, E an error, with its text as JSON.
+
+    request                                from Java       in      answered by
+    -------------------------------------  --------------  ------  -----------------
+    columns, stores                        SparklogSource  driver  plan_requests.py
+    plan_read                              PlannedRead     driver  plan_requests.py
+    stream_tasks                           ColumnStream    driver  plan_requests.py
+    read, next, close                      PythonReader    task    read_requests.py
+    plan_write                             LogWrite        driver  write_requests.py
+    commit_write, abort_write              LogBatchWrite   driver  write_requests.py
+    refuse_row, blame_store                TaskObjects     task    write_requests.py
+    topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
+
+Raise PROTOCOL here and in Planner.java with each change of a request or of an answer.
 """
 
 from __future__ import annotations

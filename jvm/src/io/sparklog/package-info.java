@@ -1,0 +1,20 @@
+/**
+ * Reads and writes the records of a log for Spark, planned by Python ({@code sparklog/spark/planner}). Read {@link
+ * io.sparklog.SparklogSource} first; docs/paths.md follows a read and a write.
+ *
+ * <ul>
+ *   <li>Entry and tables: SparklogSource, LogTable, RowSource, Columns; LogCatalog, TopicTable, StagedTopic
+ *   <li>A read in the driver: LogScanBuilder, LogScan, Bounds, PlannedRead, TaskToRead, TaskPlan, ColumnReaderFactory;
+ *       of a stream: ColumnStream, OffsetsBehind
+ *   <li>A read in a task: TaskReader, ReadPlan, RangeReader, Wanted, Holder, PythonReader, ReadMetrics; of a slice:
+ *       SliceReader, IndexCache, ObjectIndex, BodyReads, ObjectBytes; of a batch: Decoder, Layout, Lz4Frame, LogVector,
+ *       Rows, DamagedException
+ *   <li>A write in the driver: LogWriteBuilder, LogWrite, LogBatchWrite, RowColumns, WritePlan, TaskWriterFactory,
+ *       TaskMessage
+ *   <li>A write in a task: TaskWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object: ObjectsWriter,
+ *       OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, Grown, GrownColumn, Encoder,
+ *       EncodedBatch; to a store: ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
+ *   <li>Both: Planner, SparklogException
+ * </ul>
+ */
+package io.sparklog;
