@@ -49,6 +49,7 @@ GROUPS: Final = {
         "tests/faults/test_killed_servers.py",
         "tests/storage/test_probe_servers.py",
         "tests/spark/columns/test_column_writes.py",
+        "tests/spark/columns/test_write_faults.py",
         "tests/spark/columns/test_s3a.py",
     ),
     "Spark, local[2] and then another master": (

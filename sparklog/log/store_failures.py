@@ -1,8 +1,8 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
-Readers try such a store last during the next FAILED_FOR_MS. A store on a server (S3, gs, abfs, HDFS) that hangs fails
-after its `timeout_ms`, so only the first read waits for it. Writes use the same class for stores that are only catching
-up: one that was too slow is left out of the next writes (`client/plans/task_upload.py`, SLOW_HERE).
+Readers try such a store last during the next FAILED_FOR_MS. A store on S3, gs, abfs or HDFS that hangs fails after its
+`timeout_ms`, so only the first read waits for it. Writes use the same class for stores that are only catching up: one
+that was too slow is left out of the next writes (`client/plans/task_upload.py`, SLOW_HERE).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class LateRead:
         error = self._drained()
         is_elected = self.model.elections > self.elections  # what an election forgets has no delay
         is_in_time = history.clock.at_ms - self.planned_ms < history.shape.shortest_delay_ms and not is_elected
-        where = f"{TOPIC}-{self.model.number} [{self.plan.start}, {self.plan.end}) of entry {self.plan.position}"
+        where = f"{TOPIC}-{self.model.number} [{self.plan.start}, {self.plan.end}) of entry {self.plan.planned_at}"
         self._compare(where)
         history.counts["old plan"] += not is_in_time
         if error is not None:

@@ -411,7 +411,7 @@ def long_plan(payload):
 
 planner._REQUESTS["plan_read"] = long_plan
 """
-DEAF_AFTER_BEGIN = """
+DEAF_AFTER_PLAN = """
 class Requests:
     begun = False
 
@@ -422,7 +422,7 @@ class Requests:
             time.sleep(5)
             return b""
         payload = sys.__stdin__.buffer.read(length)
-        self.begun = b'"name":"begin_write"' in payload
+        self.begun = b'"name":"plan_write"' in payload
         return payload
 
 serve = planner.serve
@@ -494,7 +494,7 @@ def test_a_planner_that_reads_no_more_is_replaced(
     cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
 ) -> None:
     """It is about to end, so its requests can't be written, but its process is still there."""
-    spark, left = session_of_planner(one_spark, tmp_path, DEAF_AFTER_BEGIN)
+    spark, left = session_of_planner(one_spark, tmp_path, DEAF_AFTER_PLAN)
     cluster.create_topic("t")
     left.write_text("1")
     write(spark.range(10).selectExpr("cast(id as string) as value"), "t")
