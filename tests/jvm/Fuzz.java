@@ -68,7 +68,7 @@ final class Fuzz {
           .put("key", "object").put("index_key", "index" + round);
       check(range, plan, damaged, right.get(chosen));
       Files.delete(damaged.resolve("index" + round));
-      withoutChecksum(spoiltObject, new ObjectIndex(index, Planner.value(slice, TaskPlan.Slice.class)));
+      withoutChecksum(spoiltObject, new ObjectIndex(index, Planner.value(slice, ReadTask.Slice.class)));
     }
   }
 
@@ -116,7 +116,7 @@ final class Fuzz {
         int start = (int) Math.min(index.positions[batch], object.length);
         int length = (int) Math.min(index.lengths[batch], object.length - start);
         Decoder.Batch decoded = decoder.decode(object, start, length, layout, "key", "value", "headers", "timestamp");
-        Rows rows = decoded.rows(new String[] {"key", "value", "headers", "timestamp"}, 0);
+        Records rows = decoded.rows(new String[] {"key", "value", "headers", "timestamp"}, 0);
         for (int row = 0; row < Math.min(rows.count(), 10_000); row++) {
           text(rows.columns(), row);
         }
@@ -134,14 +134,14 @@ final class Fuzz {
   }
 
   private static void read(JsonNode json, JsonNode part, Path store, List<String> found) throws Exception {
-    TaskPlan.Range range = Planner.value(json, TaskPlan.Range.class);
-    TaskPlan.Slice slice = Planner.value(part, TaskPlan.Slice.class);
+    ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
+    ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
     Wanted wanted = new Wanted(range.start(), range.end(), ALL);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());
       try {
-        for (Rows rows = reader.next(); rows != null; rows = reader.next()) {
+        for (Records rows = reader.next(); rows != null; rows = reader.next()) {
           for (int row = 0; row < rows.count(); row++) {
             found.add(text(rows.columns(), row));
           }

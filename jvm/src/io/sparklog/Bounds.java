@@ -60,12 +60,12 @@ final class Bounds implements Serializable {
   }
 
   /** The first offset of a range that may be let through. */
-  long start(TaskPlan.Range range) {
+  long start(ReadTask.Range range) {
     return Math.max(range.start(), offsets.low);
   }
 
   /** The offset after the last one of a range that may be let through. Not after `start` if there is none. */
-  long end(TaskPlan.Range range) {
+  long end(ReadTask.Range range) {
     boolean isOther =
         topics != null && !topics.contains(range.topic())
             || partitions != null && !partitions.contains(range.partition());
@@ -74,7 +74,7 @@ final class Bounds implements Serializable {
   }
 
   /** True if the slice may have records with such timestamps. */
-  boolean mayHave(TaskPlan.Slice slice) {
+  boolean mayHave(ReadTask.Slice slice) {
     return slice.minTimestampUs() <= timestampsUs.high
         && slice.maxTimestampUs() >= timestampsUs.low;
   }
@@ -84,7 +84,7 @@ final class Bounds implements Serializable {
     if (used.isEmpty()) {
       return true; // without parsing the task
     }
-    for (TaskPlan.Range range : task.plan().ranges()) {
+    for (ReadTask.Range range : task.plan().ranges()) {
       if (start(range) < end(range)) {
         return true;
       }

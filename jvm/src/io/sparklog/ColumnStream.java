@@ -25,25 +25,25 @@ import scala.Product;
 final class ColumnStream implements InvocationHandler {
   private static final int PICKLED = 1; // of Spark's PythonInputPartition(index, pickled partition)
 
-  private final MicroBatchStream rows;
+  private final MicroBatchStream python;
   private final Map<String, String> options;
   private final String[] columns;
 
-  private ColumnStream(MicroBatchStream rows, Map<String, String> options, String[] columns) {
-    this.rows = rows;
+  private ColumnStream(MicroBatchStream python, Map<String, String> options, String[] columns) {
+    this.python = python;
     this.options = options;
     this.columns = columns;
   }
 
-  static MicroBatchStream over(MicroBatchStream rows, Map<String, String> options, String[] columns) {
+  static MicroBatchStream over(MicroBatchStream python, Map<String, String> options, String[] columns) {
     List<Class<?>> interfaces = new ArrayList<>();
-    for (Class<?> of = rows.getClass(); of != null; of = of.getSuperclass()) {
+    for (Class<?> of = python.getClass(); of != null; of = of.getSuperclass()) {
       interfaces.addAll(List.of(of.getInterfaces()));
     }
     interfaces.add(ReportsSourceMetrics.class);
     Class<?>[] distinct = interfaces.stream().distinct().toArray(Class<?>[]::new);
     ClassLoader loader = ColumnStream.class.getClassLoader();
-    return (MicroBatchStream) Proxy.newProxyInstance(loader, distinct, new ColumnStream(rows, options, columns));
+    return (MicroBatchStream) Proxy.newProxyInstance(loader, distinct, new ColumnStream(python, options, columns));
   }
 
   @Override
@@ -52,12 +52,12 @@ final class ColumnStream implements InvocationHandler {
       return new ColumnReaderFactory(columns, new Bounds());
     }
     if (method.getName().equals("metrics")) {
-      Offset newest = rows instanceof SupportsAdmissionControl source ? source.reportLatestOffset() : null;
+      Offset newest = python instanceof SupportsAdmissionControl source ? source.reportLatestOffset() : null;
       return OffsetsBehind.metrics((Offset) ((Optional<?>) arguments[0]).orElse(null), newest);
     }
     Object answer;
     try {
-      answer = method.invoke(rows, arguments);
+      answer = method.invoke(python, arguments);
     } catch (InvocationTargetException error) {
       throw error.getCause();
     }

@@ -31,12 +31,12 @@ final class Decoder implements AutoCloseable {
   /** A decoded batch: vectors by column name. */
   record Batch(int rows, Map<String, LogVector> columns) {
     /** The vectors of these columns. */
-    Rows rows(String[] names, long behind) {
+    Records rows(String[] names, long behind) {
       LogVector[] vectors = new LogVector[names.length];
       for (int i = 0; i < names.length; i++) {
         vectors[i] = columns.get(names[i]);
       }
-      return new Rows(vectors, rows, behind);
+      return new Records(vectors, rows, behind);
     }
   }
 

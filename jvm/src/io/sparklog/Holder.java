@@ -14,14 +14,14 @@ record Holder(String url) {
   private static final Map<String, Long> FAILED_NS = new ConcurrentHashMap<>();
 
   /** The holders in the order in which to ask them: the plan's, but the task's zone first, and failed ones last. */
-  static List<Holder> inOrder(Map<String, TaskPlan.Store> stores, List<String> ids) {
+  static List<Holder> inOrder(Map<String, ReadTask.Store> stores, List<String> ids) {
     String zone = System.getenv("SPARKLOG_ZONE");
     List<Holder> near = new ArrayList<>();
     List<Holder> far = new ArrayList<>();
     List<Holder> failed = new ArrayList<>();
     long now = System.nanoTime();
     for (String id : ids) {
-      TaskPlan.Store store = stores.get(id);
+      ReadTask.Store store = stores.get(id);
       Holder holder = new Holder(store.url());
       boolean isNear = zone != null && !zone.isEmpty() && zone.equals(store.zone());
       boolean hasFailed = now - FAILED_NS.getOrDefault(holder.url, now - AVOIDED_NS) < AVOIDED_NS;

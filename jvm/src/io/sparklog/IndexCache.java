@@ -16,7 +16,7 @@ final class IndexCache {
   private IndexCache() {}
 
   /** The part of the index at this address that belongs to a slice. */
-  static ObjectIndex get(String address, TaskPlan.Slice slice, ReadMetrics metrics) throws IOException, DamagedException {
+  static ObjectIndex get(String address, ReadTask.Slice slice, ReadMetrics metrics) throws IOException, DamagedException {
     byte[] body = cached(address);
     if (body != null) {
       return new ObjectIndex(body, slice);

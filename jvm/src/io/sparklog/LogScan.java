@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType;
 
 /** A read of some columns, as a batch or as a stream. */
 final class LogScan implements SupportsReportStatistics, Batch {
-  private final ScanBuilder rows;
+  private final ScanBuilder python;
   private final StructType schema;
   private final PlannedRead read;
   private final Bounds bounds;
@@ -23,8 +23,8 @@ final class LogScan implements SupportsReportStatistics, Batch {
   private boolean isStream;
   private List<TaskToRead> tasks;
 
-  LogScan(ScanBuilder rows, StructType schema, PlannedRead read, Bounds bounds, int limit) {
-    this.rows = rows;
+  LogScan(ScanBuilder python, StructType schema, PlannedRead read, Bounds bounds, int limit) {
+    this.python = python;
     this.schema = schema;
     this.read = read;
     this.bounds = bounds;
@@ -54,7 +54,7 @@ final class LogScan implements SupportsReportStatistics, Batch {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     isStream = true;
-    return ColumnStream.over(rows.build().toMicroBatchStream(checkpoint), read.options(), schema.fieldNames());
+    return ColumnStream.over(python.build().toMicroBatchStream(checkpoint), read.options(), schema.fieldNames());
   }
 
   /** The stored bytes, by which Spark chooses what it broadcasts. Those of a stream are unknown. */

@@ -15,14 +15,14 @@ import org.apache.spark.sql.types.StructType;
  */
 final class LogScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit {
-  private final ScanBuilder rows;
+  private final ScanBuilder python;
   private final PlannedRead read;
   private final Bounds bounds = new Bounds();
   private StructType schema;
   private int limit = Integer.MAX_VALUE;
 
-  LogScanBuilder(ScanBuilder rows, StructType schema, PlannedRead read) {
-    this.rows = rows;
+  LogScanBuilder(ScanBuilder python, StructType schema, PlannedRead read) {
+    this.python = python;
     this.schema = schema;
     this.read = read;
   }
@@ -52,6 +52,6 @@ final class LogScanBuilder
 
   @Override
   public Scan build() {
-    return new LogScan(rows, schema, read, bounds, limit);
+    return new LogScan(python, schema, read, bounds, limit);
   }
 }

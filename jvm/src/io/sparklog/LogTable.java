@@ -12,21 +12,21 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The records of a log as a table. `rows` is the same table of the Python data source. */
+/** The records of a log as a table. `python` is the same table of the Python data source. */
 final class LogTable implements SupportsRead, SupportsWrite {
-  private final Table rows;
+  private final Table python;
   private final StructType schema;
   private final PlannedRead read; // null: Python reads
 
-  LogTable(Table rows, StructType schema, PlannedRead read) {
-    this.rows = rows;
+  LogTable(Table python, StructType schema, PlannedRead read) {
+    this.python = python;
     this.schema = schema;
     this.read = read;
   }
 
   @Override
   public String name() {
-    return rows.name();
+    return python.name();
   }
 
   @SuppressWarnings("deprecation") // Spark 4.0 has no other way
@@ -37,19 +37,19 @@ final class LogTable implements SupportsRead, SupportsWrite {
 
   @Override
   public Set<TableCapability> capabilities() {
-    Set<TableCapability> capabilities = new HashSet<>(rows.capabilities());
+    Set<TableCapability> capabilities = new HashSet<>(python.capabilities());
     capabilities.add(TableCapability.BATCH_READ);
     return capabilities;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    ScanBuilder ofRows = ((SupportsRead) rows).newScanBuilder(scanOptions);
-    return read == null ? ofRows : new LogScanBuilder(ofRows, schema, read);
+    ScanBuilder ofPython = ((SupportsRead) python).newScanBuilder(scanOptions);
+    return read == null ? ofPython : new LogScanBuilder(ofPython, schema, read);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new LogWriteBuilder(((SupportsWrite) rows).newWriteBuilder(info), info);
+    return new LogWriteBuilder(((SupportsWrite) python).newWriteBuilder(info), info);
   }
 }

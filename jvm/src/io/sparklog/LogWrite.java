@@ -9,28 +9,28 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
 /** A write: a batch by Java if the planner finds that Java can do it, else by the Python data source, as streams. */
 final class LogWrite implements Write {
-  private final Write rows;
+  private final Write python;
   private final LogicalWriteInfo info;
 
-  LogWrite(Write rows, LogicalWriteInfo info) {
-    this.rows = rows;
+  LogWrite(Write python, LogicalWriteInfo info) {
+    this.python = python;
     this.info = info;
   }
 
   @Override
   public String description() {
-    return rows.description();
+    return python.description();
   }
 
   @Override
   public BatchWrite toBatch() {
     ObjectNode request = Planner.request("plan_write", info.options().asCaseSensitiveMap());
     JsonNode begun = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
-    return begun.isNull() ? rows.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), begun);
+    return begun.isNull() ? python.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), begun);
   }
 
   @Override
   public StreamingWrite toStreaming() {
-    return rows.toStreaming();
+    return python.toStreaming();
   }
 }

@@ -7,25 +7,25 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
- * Begins a write. `rows` is the builder of the Python data source, which also says that a log can't be overwritten. In
+ * Begins a write. `python` is the builder of the Python data source, which also says that a log can't be overwritten. In
  * the output mode update, a stream appends the rows that changed, as with Spark's Kafka sink.
  */
 final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
-  private final WriteBuilder rows;
+  private final WriteBuilder python;
   private final LogicalWriteInfo info;
 
-  LogWriteBuilder(WriteBuilder rows, LogicalWriteInfo info) {
-    this.rows = rows;
+  LogWriteBuilder(WriteBuilder python, LogicalWriteInfo info) {
+    this.python = python;
     this.info = info;
   }
 
   @Override
   public WriteBuilder truncate() {
-    return ((SupportsTruncate) rows).truncate();
+    return ((SupportsTruncate) python).truncate();
   }
 
   @Override
   public Write build() {
-    return new LogWrite(rows.build(), info);
+    return new LogWrite(python.build(), info);
   }
 }

@@ -23,7 +23,7 @@ final class ObjectIndex {
   final boolean isCompacted; // the offsets of the records are in a column of the object
 
   /** The part of the index in `body` that belongs to a slice, which has the index's size and CRC32C from the chain. */
-  ObjectIndex(byte[] body, TaskPlan.Slice slice) throws DamagedException {
+  ObjectIndex(byte[] body, ReadTask.Slice slice) throws DamagedException {
     Decoder.check(body.length == slice.indexSizeBytes(), "an index of " + body.length + " bytes");
     Decoder.check(crc32c(body, 0, body.length) == (int) slice.indexCrc32c(), "an index's CRC32C");
     int from = slice.firstBatch();
@@ -79,7 +79,7 @@ final class ObjectIndex {
     return (int) crc.getValue();
   }
 
-  private void check(TaskPlan.Slice slice) throws DamagedException {
+  private void check(ReadTask.Slice slice) throws DamagedException {
     long sum = 0;
     long before = slice.start();
     for (int i = 0; i < batches; i++) {

@@ -32,7 +32,7 @@ final class ObjectsWriter {
     pending = new PendingRows[topic.partitions()];
   }
 
-  /** The size of the current object so far. Rows that wait to be encoded count with their size before that. */
+  /** The size of the current object so far. Records that wait to be encoded count with their size before that. */
   long sizeBytes() {
     return pendingBytes + heldBytes + streamedBytes;
   }

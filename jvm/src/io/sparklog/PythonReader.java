@@ -14,7 +14,7 @@ final class PythonReader {
   private final long reader;
   private boolean isOpen = true;
 
-  PythonReader(ReadPlan plan, int range, long at, Decoder decoder) {
+  PythonReader(TaskScan plan, int range, long at, Decoder decoder) {
     this.columns = plan.columns();
     this.decoder = decoder;
     read = columns.length == 0 ? new String[] {"offset"} : columns; // Arrow counts no rows without a column
@@ -28,7 +28,7 @@ final class PythonReader {
   }
 
   /** The next records; null at the end. Throws SparklogException with Python's error. */
-  Rows next() throws IOException {
+  Records next() throws IOException {
     Planner.Reply reply = planner.exchange(request("next"));
     if (reply.kind() == END) {
       isOpen = false;

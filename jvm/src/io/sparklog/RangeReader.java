@@ -12,9 +12,9 @@ import org.slf4j.LoggerFactory;
 final class RangeReader {
   private static final Logger LOG = LoggerFactory.getLogger("sparklog");
 
-  private final ReadPlan plan;
+  private final TaskScan plan;
   private final int number;
-  private final TaskPlan.Range range;
+  private final ReadTask.Range range;
   private final Decoder decoder;
   private final ReadMetrics metrics;
   private final long end;
@@ -24,7 +24,7 @@ final class RangeReader {
   private SliceReader reader;
   private PythonReader rest;
 
-  RangeReader(ReadPlan plan, int number, Decoder decoder, ReadMetrics metrics) {
+  RangeReader(TaskScan plan, int number, Decoder decoder, ReadMetrics metrics) {
     this.plan = plan;
     this.number = number;
     this.decoder = decoder;
@@ -38,18 +38,18 @@ final class RangeReader {
   }
 
   /** The next records; null at the end. */
-  Rows next() throws IOException {
+  Records next() throws IOException {
     while (rest == null) {
       if (slice == range.slices().size() || at >= end) {
         closeReader();
         return null;
       }
-      TaskPlan.Slice part = range.slices().get(slice);
+      ReadTask.Slice part = range.slices().get(slice);
       try {
         if (reader == null && part.end() > at && plan.bounds().mayHave(part)) {
           open(part);
         }
-        Rows rows = reader == null ? null : reader.next();
+        Records rows = reader == null ? null : reader.next();
         if (rows != null) {
           at = rows.behind();
           return rows;
@@ -75,7 +75,7 @@ final class RangeReader {
     }
   }
 
-  private void open(TaskPlan.Slice part) throws IOException, DamagedException {
+  private void open(ReadTask.Slice part) throws IOException, DamagedException {
     if (holders == null) {
       holders = Holder.inOrder(plan.task().stores(), part.holders());
     }

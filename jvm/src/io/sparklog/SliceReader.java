@@ -11,7 +11,7 @@ final class SliceReader {
 
   private final String topic;
   private final int partition;
-  private final TaskPlan.Slice slice;
+  private final ReadTask.Slice slice;
   private final Wanted wanted;
   private final Decoder decoder;
   private final long appendTimeUs; // -1: each record has its own timestamp
@@ -24,7 +24,7 @@ final class SliceReader {
   private int batch; // the number of the next batch
   private final int stop; // the number of the batch after the last one wanted
 
-  SliceReader(TaskPlan.Range range, TaskPlan.Slice slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
+  SliceReader(ReadTask.Range range, ReadTask.Slice slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
       throws IOException, DamagedException {
     this.slice = slice;
     this.wanted = wanted;
@@ -50,12 +50,12 @@ final class SliceReader {
   }
 
   /** The next records; null at the end. */
-  Rows next() throws IOException, DamagedException {
+  Records next() throws IOException, DamagedException {
     if (index == null) {
       return at < end ? withoutBody() : null;
     }
     while (batch < stop) {
-      Rows rows = ofBatch(batch++);
+      Records rows = ofBatch(batch++);
       if (rows != null) {
         return rows;
       }
@@ -69,14 +69,14 @@ final class SliceReader {
     }
   }
 
-  private Rows withoutBody() {
+  private Records withoutBody() {
     int rows = (int) Math.min(end - at, ROWS_WITHOUT_BODY);
     LogVector offsets = new LogVector.Ascending(at, rows);
     at += rows;
-    return new Rows(columns(null, offsets, rows, 0), rows, at);
+    return new Records(columns(null, offsets, rows, 0), rows, at);
   }
 
-  private Rows ofBatch(int number) throws IOException, DamagedException {
+  private Records ofBatch(int number) throws IOException, DamagedException {
     byte[] body = bodies.holding(number);
     int start = bodies.at(index.positions[number]);
     int length = (int) index.lengths[number];
@@ -93,7 +93,7 @@ final class SliceReader {
       return null; // the range lies in a gap between two records
     }
     long behind = offsets.getLong(high - 1) + 1;
-    return new Rows(columns(decoded, offsets, high - low, low), high - low, behind);
+    return new Records(columns(decoded, offsets, high - low, low), high - low, behind);
   }
 
   private LogVector checked(LogVector offsets, int number) throws DamagedException {

@@ -24,7 +24,7 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
   /** The option that chooses between Java and Python: "auto" (the default), "columns" or "rows". */
   static final String READER = "reader";
 
-  private TableProvider rows;
+  private TableProvider python;
 
   @Override
   public String shortName() {
@@ -39,16 +39,16 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     List<String> columns = columnsOf(options);
-    return columns == null ? rows().inferSchema(options) : Columns.schema(columns);
+    return columns == null ? python().inferSchema(options) : Columns.schema(columns);
   }
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    Table rowTable = rows().getTable(schema, partitioning, properties);
+    Table pythonTable = python().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
     boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
     boolean isRead = isPlain && columnsOf(options) != null && areReadable(options);
-    return new LogTable(rowTable, schema, isRead ? new PlannedRead(properties) : null);
+    return new LogTable(pythonTable, schema, isRead ? new PlannedRead(properties) : null);
   }
 
   /** True if Java has a file system for each store of the cluster. */
@@ -78,10 +78,10 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     return field.equals(Columns.FIELDS.get(field.name()));
   }
 
-  private TableProvider rows() {
-    if (rows == null) {
-      rows = RowSource.create(shortName());
+  private TableProvider python() {
+    if (python == null) {
+      python = PythonSource.create(shortName());
     }
-    return rows;
+    return python;
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Reads the ranges of one task one after the other, each in offset order. */
 final class TaskReader implements PartitionReader<ColumnarBatch> {
-  private final ReadPlan plan;
+  private final TaskScan plan;
   private final Decoder decoder = new Decoder();
   private final ReadMetrics metrics = new ReadMetrics();
   private int next; // the number of the range to read next
@@ -15,7 +15,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private ColumnarBatch batch;
 
   TaskReader(TaskToRead task, String[] columns, Bounds bounds) {
-    plan = new ReadPlan(task.python(), task.plan(), columns, bounds);
+    plan = new TaskScan(task.python(), task.plan(), columns, bounds);
   }
 
   @Override
@@ -35,7 +35,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
         }
         range = new RangeReader(plan, next++, decoder, metrics);
       }
-      Rows rows = range.next();
+      Records rows = range.next();
       if (rows != null) {
         batch = new ColumnarBatch(rows.columns(), rows.count());
         return true;

@@ -7,18 +7,18 @@ import org.apache.spark.sql.connector.read.InputPartition;
  * One task of a read, to be sent to an executor. It holds no secrets.
  *
  * @param python the Python that reads what Java cannot
- * @param json its {@link TaskPlan}
+ * @param json its {@link ReadTask}
  * @param records the records that it has at least
  * @param bytes the stored bytes of its slices
  */
 record TaskToRead(String python, String json, long records, long bytes) implements InputPartition {
   /** The task that a planner has planned. */
   static TaskToRead of(JsonNode json) {
-    TaskPlan plan = Planner.value(json, TaskPlan.class);
+    ReadTask plan = Planner.value(json, ReadTask.class);
     long records = 0;
     long bytes = 0;
-    for (TaskPlan.Range range : plan.ranges()) {
-      for (TaskPlan.Slice slice : range.slices()) {
+    for (ReadTask.Range range : plan.ranges()) {
+      for (ReadTask.Slice slice : range.slices()) {
         long before = Math.max(0, range.start() - slice.start());
         long after = Math.max(0, slice.end() - range.end());
         records += Math.max(0, slice.records() - before - after);
@@ -32,7 +32,7 @@ record TaskToRead(String python, String json, long records, long bytes) implemen
   /** The hosts that hold the beginning of the task, on HDFS. Other stores are as far from one executor as from another. */
   @Override
   public String[] preferredLocations() {
-    TaskPlan plan = plan();
+    ReadTask plan = plan();
     return plan.ranges().stream()
         .flatMap(range -> range.slices().stream())
         .findFirst()
@@ -41,7 +41,7 @@ record TaskToRead(String python, String json, long records, long bytes) implemen
   }
 
   /** The plan. It is parsed anew at each call. */
-  TaskPlan plan() {
-    return TaskPlan.of(json);
+  ReadTask plan() {
+    return ReadTask.of(json);
   }
 }

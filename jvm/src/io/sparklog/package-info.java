@@ -3,12 +3,12 @@
  * io.sparklog.SparklogSource} first; docs/paths.md follows a read and a write.
  *
  * <ul>
- *   <li>Entry and tables: SparklogSource, LogTable, RowSource, Columns; LogCatalog, TopicTable, StagedTopic
- *   <li>A read in the driver: LogScanBuilder, LogScan, Bounds, PlannedRead, TaskToRead, TaskPlan, ColumnReaderFactory;
+ *   <li>Entry and tables: SparklogSource, LogTable, PythonSource, Columns; LogCatalog, TopicTable, StagedTopic
+ *   <li>A read in the driver: LogScanBuilder, LogScan, Bounds, PlannedRead, TaskToRead, ReadTask, ColumnReaderFactory;
  *       of a stream: ColumnStream, OffsetsBehind
- *   <li>A read in a task: TaskReader, ReadPlan, RangeReader, Wanted, Holder, PythonReader, ReadMetrics; of a slice:
+ *   <li>A read in a task: TaskReader, TaskScan, RangeReader, Wanted, Holder, PythonReader, ReadMetrics; of a slice:
  *       SliceReader, IndexCache, ObjectIndex, BodyReads, ObjectBytes; of a batch: Decoder, Layout, Lz4Frame, LogVector,
- *       Rows, DamagedException
+ *       Records, DamagedException
  *   <li>A write in the driver: LogWriteBuilder, LogWrite, LogBatchWrite, RowColumns, WritePlan, TaskWriterFactory,
  *       TaskMessage
  *   <li>A write in a task: TaskWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object: ObjectsWriter,

@@ -3,4 +3,4 @@ package io.sparklog;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** Some records: a vector for each column wanted, and the offset to read on from. */
-record Rows(ColumnVector[] columns, int count, long behind) {}
+record Records(ColumnVector[] columns, int count, long behind) {}

@@ -3,10 +3,10 @@ package io.sparklog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 
 /** The data source that Spark makes of one written in Python. Its class is not public, so it is made by its name. */
-final class RowSource {
+final class PythonSource {
   private static final String CLASS = "org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2";
 
-  private RowSource() {}
+  private PythonSource() {}
 
   /** The Python data source that is registered under this name. */
   static TableProvider create(String name) {

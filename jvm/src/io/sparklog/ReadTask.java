@@ -8,7 +8,7 @@ import java.util.Map;
  *
  * @param task the same for a planner that must read on
  */
-record TaskPlan(List<Range> ranges, Map<String, Store> stores, boolean failOnDataLoss, String task) {
+record ReadTask(List<Range> ranges, Map<String, Store> stores, boolean failOnDataLoss, String task) {
 
   /**
    * Offsets [start, end) of a partition.
@@ -56,7 +56,7 @@ record TaskPlan(List<Range> ranges, Map<String, Store> stores, boolean failOnDat
   }
 
   /** The task in JSON. Throws IllegalStateException if it is another sparklog's. */
-  static TaskPlan of(String json) {
-    return Planner.value(json, TaskPlan.class);
+  static ReadTask of(String json) {
+    return Planner.value(json, ReadTask.class);
   }
 }
