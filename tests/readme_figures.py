@@ -15,12 +15,12 @@ NO_FIGURE = "-"
 
 # (what the README calls it, what the page calls it, the peers there: Kafka, Delta Lake)
 ROWS = (
-    ("write 1,000,000 records of 108 B with keys", "keyed write 100 B", "Kafka, tuned", "Delta Lake"),
+    ("write 3,000,000 records of 108 B with keys", "keyed write 100 B", "Kafka, tuned", "Delta Lake"),
     ("read them, all columns", "read 100 B", "Kafka, tuned", ""),
     ("read their keys and values", "read 100 B, key and value", "", "Delta Lake, key and value"),
     (
         "read 1,000 from the middle, by offset",
-        "read 1,000 records from the middle of 1,000,000",
+        "read 1,000 records from the middle of 3,000,000",
         "Kafka, tuned",
         "Delta Lake",
     ),

@@ -29,7 +29,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.maven import CannotFetch
 
 VALUE_BYTES = 100
-RECORDS = 1_000_000  # a run takes about ten minutes on two cores
+RECORDS = 3_000_000  # a run takes about ten minutes on two cores
 ROUNDS = 3
 FEW = 1_000
 KAFKA, DELTA = "Kafka", "Delta Lake"
