@@ -1,6 +1,6 @@
 package io.sparklog;
 
-/** Records of one partition that wait to be encoded as one batch. */
+/** Rows of one partition that wait to be encoded as one batch. */
 final class PendingRows {
   private static final int ROW_BYTES = 16; // of timestamp and offsets, on top of key, value and headers
   private static final int HEADER_BYTES = 8; // of a header's offsets, on top of its key and value

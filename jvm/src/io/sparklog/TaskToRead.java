@@ -1,6 +1,7 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
@@ -10,34 +11,37 @@ import org.apache.spark.sql.connector.read.InputPartition;
  * @param json its {@link ReadTask}
  * @param records the records that it has at least
  * @param bytes the stored bytes of its slices
+ * @param first its first slice that a store has; null if there is none
  */
-record TaskToRead(String python, String json, long records, long bytes) implements InputPartition {
+record TaskToRead(String python, String json, long records, long bytes, First first) implements InputPartition {
+  /** Bytes [position, position + length) of the object at an address. */
+  record First(String address, long position, long length) implements Serializable {}
+
   /** The task that a planner has planned. */
   static TaskToRead of(JsonNode json) {
     ReadTask plan = Planner.value(json, ReadTask.class);
     long records = 0;
     long bytes = 0;
+    First first = null;
     for (ReadTask.Range range : plan.ranges()) {
       for (ReadTask.Slice slice : range.slices()) {
         long before = Math.max(0, range.start() - slice.start());
         long after = Math.max(0, slice.end() - range.end());
         records += Math.max(0, slice.records() - before - after);
         bytes += slice.length();
+        if (first == null && !slice.holders().isEmpty()) {
+          first = new First(plan.holder(slice) + "/" + slice.key(), slice.position(), slice.length());
+        }
       }
     }
     boolean mayLack = !plan.failOnDataLoss(); // records that are gone are no error then
-    return new TaskToRead(Planner.pythonCommand(), json.toString(), mayLack ? 0 : records, bytes);
+    return new TaskToRead(Planner.pythonCommand(), json.toString(), mayLack ? 0 : records, bytes, first);
   }
 
-  /** The hosts that hold the beginning of the task, on HDFS. Other stores are as far from one executor as from another. */
+  /** The hosts that hold the first bytes, on HDFS. Other stores are as far from one executor as from another. */
   @Override
   public String[] preferredLocations() {
-    ReadTask plan = plan();
-    return plan.ranges().stream()
-        .flatMap(range -> range.slices().stream())
-        .findFirst()
-        .map(slice -> ObjectBytes.hosts(plan.holder(slice) + "/" + slice.key(), slice.position(), slice.length()))
-        .orElse(new String[0]);
+    return first == null ? new String[0] : ObjectBytes.hosts(first.address(), first.position(), first.length());
   }
 
   /** The plan. It is parsed anew at each call. */
