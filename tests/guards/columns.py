@@ -9,6 +9,8 @@ from tests.guards.guard import Guard
 _FOLDER: Final = "jvm/src/io/sparklog"
 _TESTS: Final = "tests/spark/columns/test_columns.py"
 _WRITES: Final = "tests/spark/columns/test_column_writes.py"
+_ATTEMPTS: Final = "tests/spark/columns/test_write_attempts.py"
+_REPLICAS: Final = "tests/spark/columns/test_column_replicas.py"
 _FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each_call_of_the_store"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
@@ -185,7 +187,7 @@ GUARDS: Final = (
         "TaskObjects",
         "writers.forEach(ObjectsWriter::abort);",
         "",
-        f"{_WRITES}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
+        f"{_ATTEMPTS}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
     ),
     _guard(
         "upload-again",
@@ -254,7 +256,7 @@ GUARDS: Final = (
         "Planner",
         "hasEnded = true; // it reads no more, though its process may still be there",
         "",
-        f"{_WRITES}::test_a_planner_that_reads_no_more_is_replaced",
+        f"{_ATTEMPTS}::test_a_planner_that_reads_no_more_is_replaced",
     ),
     _guard(
         "commit-again",
@@ -262,6 +264,22 @@ GUARDS: Final = (
         "LogBatchWrite",
         "attempt < ATTEMPTS; attempt++",
         "attempt < 1; attempt++",
-        "tests/spark/columns/test_column_writes.py::test_a_commit_whose_planner_dies_lands_once",
+        f"{_ATTEMPTS}::test_a_commit_whose_planner_dies_lands_once",
+    ),
+    _guard(
+        "given-up-store",
+        "A store that has not taken an object is not named as its holder.",
+        "OpenObject",
+        "holders = task.lanes.perform(",
+        "task.lanes.perform(",
+        f"{_REPLICAS}::test_a_store_that_fails_is_given_up",
+    ),
+    _guard(
+        "swapped-store",
+        "A store that was swapped during a task holds none of its objects.",
+        "TaskObjects",
+        "if (lanes.givenUp().isEmpty()) {",
+        "if (written != null) {",
+        f"{_REPLICAS}::test_a_store_that_is_swapped_meanwhile_holds_none_of_the_tasks_objects",
     ),
 )

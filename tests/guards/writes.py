@@ -140,7 +140,7 @@ GUARDS: Final = (
         "swapped-between-objects",
         "A store that was swapped during a task holds none of its objects, not even those uploaded before.",
         "sparklog/client/plans/task_upload.py",
-        "_without(uploaded, swapped, lanes) if swapped else uploaded",
+        "_without(uploaded, swapped, errors) if swapped else uploaded",
         "uploaded",
         ("tests/client/test_failing_stores.py::test_a_store_that_is_swapped_between_two_objects_holds_neither",),
     ),

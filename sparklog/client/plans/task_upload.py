@@ -30,7 +30,7 @@ from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
 from sparklog.log.write.objects_writer import WriteTarget
 from sparklog.log.write.routing import by_topic, check_sizes, partition_of_rows
-from sparklog.log.write.store_lanes import OpensStores, StoreLanes
+from sparklog.log.write.store_lanes import OpensStores, StoreLanes, reason, wiped_or_swapped
 from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
 
@@ -128,20 +128,30 @@ def _address(plan: WritePlan, store: StoreId) -> str:
 def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    swapped = lanes.of_another_incarnation()
     for writer in writers:
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
-            objects.append(_without(uploaded, swapped, lanes) if swapped else uploaded)
-    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.catching_up}
-    return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), not_taken)
+            objects.append(uploaded)
+    written = TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)))
+    return without_failed(plan, written, lanes.errors())
 
 
-def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:
-    """The object without holders in `swapped`, which have lost it. Raises StoreUnavailable if no holder is left."""
+def without_failed(plan: WritePlan, written: TaskWritten, errors: Mapping[StoreId, BaseException]) -> TaskWritten:
+    """Return what a task has written, for the stores that were not given up: `errors` has those that were.
+
+    A store that was wiped or swapped has lost all objects of the task, so it holds none. Another one holds those that
+    it took before its error. Raises StoreUnavailable if no holder of an object is left.
+    """
+    swapped = wiped_or_swapped(errors)
+    objects = [_without(uploaded, swapped, errors) if swapped else uploaded for uploaded in written.objects]
+    not_taken = {store: reason(error) for store, error in errors.items() if store not in plan.catching_up}
+    return msgspec.structs.replace(written, objects=tuple(objects), not_taken=not_taken)
+
+
+def _without(uploaded: NewObject, swapped: frozenset[StoreId], errors: Mapping[StoreId, BaseException]) -> NewObject:
     holders = tuple(holder for holder in uploaded.holders if holder.store not in swapped)
     if not holders:
-        raise StoreUnavailable("; ".join(lanes.failures().values()))
+        raise StoreUnavailable("; ".join(map(reason, errors.values())))
     return msgspec.structs.replace(uploaded, holders=holders)
 
 

@@ -202,7 +202,7 @@ class StoreLanes:
                 if left_ms <= 0:
                     for lane in late:
                         if lane.held_up_ms >= lane.limit_ms:
-                            lane.give_up(_too_slow(lane))
+                            lane.give_up(too_slow(lane.held_up_ms, lane.limit_ms))
                     continue
                 began_ms = self._clock.monotonic_ms()
                 self._clock.wait(self.changed, left_ms)
@@ -210,17 +210,21 @@ class StoreLanes:
                 for lane in late:
                     lane.held_up_ms += waited_ms
 
+    def errors(self) -> dict[StoreId, BaseException]:
+        """Return the error of each store that was given up."""
+        return {lane.store: lane.failure for lane in self._lanes.values() if lane.failure is not None}
+
     def failures(self) -> dict[StoreId, str]:
         """Return the reason, as a short text, for each store that was given up."""
-        return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
+        return {store: reason(error) for store, error in self.errors().items()}
 
     def too_slow(self) -> frozenset[StoreId]:
         """Return the stores that were given up because they were too slow."""
-        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
+        return frozenset(store for store, error in self.errors().items() if isinstance(error, RequestTimedOut))
 
     def of_another_incarnation(self) -> frozenset[StoreId]:
         """Return the stores that were wiped or swapped during the task. They have lost all objects of the task."""
-        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherIncarnation))
+        return wiped_or_swapped(self.errors())
 
     def close(self) -> None:
         """Let the threads end, and drop unfinished uploads. Never waits for a store."""
@@ -250,11 +254,17 @@ class StoreLanes:
         return lane
 
 
-def _too_slow(lane: StoreLane) -> RequestTimedOut:
+def too_slow(held_up_ms: int, limit_ms: int) -> RequestTimedOut:
+    """Return the error of a store for which a task has waited this long, which is more than its limit."""
     return RequestTimedOut(
-        f"the write waited {duration(lane.held_up_ms)} for this store, the limit is {duration(lane.limit_ms)} "
+        f"the write waited {duration(held_up_ms)} for this store, the limit is {duration(limit_ms)} "
         "(replica.lag.time.max.ms)"
     )
+
+
+def wiped_or_swapped(errors: Mapping[StoreId, BaseException]) -> frozenset[StoreId]:
+    """Return the stores whose error is another INCARNATION than the registered one."""
+    return frozenset(store for store, error in errors.items() if isinstance(error, AnotherIncarnation))
 
 
 def reason(failure: BaseException) -> str:

@@ -11,7 +11,8 @@ big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches
     read, next, close                      PythonReader    task    read_requests.py
     plan_write                             LogWrite        driver  write_requests.py
     commit_write, abort_write              LogBatchWrite   driver  write_requests.py
-    refuse_row, blame_store                TaskObjects     task    write_requests.py
+    refuse_row, blame_stores               TaskObjects     task    write_requests.py
+    without_failed                         TaskObjects     task    write_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
 
 Raise PROTOCOL here and in Planner.java with each change of a request or of an answer.
@@ -34,7 +35,7 @@ from sparklog.spark.planner.read_requests import OpenReaders
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "3"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "4"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
 _REQUESTS: Final = PLAN_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS

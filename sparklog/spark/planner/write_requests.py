@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pyarrow as pa
 
+from sparklog.client.plans.task_upload import without_failed
 from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan
 from sparklog.core.errors import SparklogError, StoreUnavailable
-from sparklog.core.types import StoreId
+from sparklog.core.types import Holder, StoreId
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
+from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
 from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
@@ -60,15 +62,12 @@ class _WrittenStore(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """A topic as Java writes it. Partition p goes to `stores[store_of[p]]`; if `store_of` is empty, to the only store.
-
-    The fields are those of a PlannedTopic.
-    """
+    """A topic as Java writes it: with the fields of a PlannedTopic, but the addresses of its stores."""
 
     id: int
     partitions: int
-    stores: list[_WrittenStore]
-    store_of: tuple[int, ...]
+    store_sets: list[list[_WrittenStore]]
+    set_of: tuple[int, ...]
     max_message_bytes: int
     compression: str
     needs_key: bool
@@ -94,6 +93,7 @@ class _WritePlanForJava(msgspec.Struct):
     n0: int
     topic: str | None
     topics: dict[str, _Topic]
+    lag_time_max_ms: int
     limits: WriterLimits
     object: _Format
     index: _Format
@@ -136,12 +136,23 @@ class _Row(msgspec.Struct):
 
 
 class _Failure(msgspec.Struct):
-    """A store that did not take an object. `reason`: in the words of the operating system, or of Java."""
+    """A store that did not take an object. `reason`: in the words of the operating system, or of Java.
 
-    plan: bytes
+    `held_up_ms`: the time for which the task has waited for the store, if it was given up because of that.
+    """
+
     store: StoreId
     url: str
     reason: str
+    held_up_ms: int | None = None
+
+
+class _Failures(msgspec.Struct):
+    """`written`: what the task has written to other stores, and earlier to these."""
+
+    plan: bytes
+    failures: list[_Failure]
+    written: TaskWritten = TaskWritten()
 
 
 def _plan_write(payload: bytes) -> bytes:
@@ -183,16 +194,26 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
 
 
 def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
-    """The plan of a write's tasks; None unless each partition goes to one store, and Java can write to it."""
+    """The plan of a write's tasks; None if Java can't write to a store, or a partition has none.
+
+    None as well if a store is catching up: Python remembers across the tasks of a process which of these are slow.
+    """
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
-    if plan.catching_up or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
+    if plan.catching_up or not all(holders for topic in topics for holders in topic.store_sets):
         return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
-    if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
+    if not all(_takes(plan, store) for topic in described.values() for stores in topic.store_sets for store in stores):
         return None
     return _WritePlanForJava(
-        plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan
+        plan.n0,
+        plan.topic,
+        described,
+        plan.lag_time_max_ms,
+        LIMITS,
+        _format(RAW_SCHEMA),
+        _format(INDEX_SCHEMA),
+        writer.plan,
     )
 
 
@@ -207,19 +228,10 @@ def _takes(plan: WritePlan, store: _WrittenStore) -> bool:
 
 
 def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
-    stores = [
-        _WrittenStore(
-            holder.store,
-            holder.registration,
-            join_url(plan.addresses.cluster, plan.addresses.urls[holder.store]),
-            plan.incarnations[holder.store],
-        )
-        for (holder,) in topic.store_sets
-    ]
     return _Topic(
         topic.topic_id,
         topic.partitions,
-        stores,
+        [[_store(plan, holder) for holder in holders] for holders in topic.store_sets],
         topic.set_of,
         topic.max_message_bytes,
         topic.compression,
@@ -227,6 +239,11 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
         topic.oldest_us,
         topic.newest_us,
     )
+
+
+def _store(plan: WritePlan, holder: Holder) -> _WrittenStore:
+    url = join_url(plan.addresses.cluster, plan.addresses.urls[holder.store])
+    return _WrittenStore(holder.store, holder.registration, url, plan.incarnations[holder.store])
 
 
 def _commit_write(payload: bytes) -> bytes:
@@ -266,16 +283,37 @@ def _refuse_row(payload: bytes) -> bytes:
     raise AssertionError(f"a row that Java refused, and Python takes: {row}")
 
 
-def _blame_store(payload: bytes) -> bytes:
-    """Raise the error of a store that did not take an object, or that was wiped or swapped."""
-    failure = msgspec.json.decode(payload, type=_Failure)
-    plan = msgspec.msgpack.decode(failure.plan, type=WritePlan)
-    number = _ERRNOS.get(failure.reason)
-    check_incarnation(Stores(plan.addresses).get(failure.store), plan.incarnations[failure.store])
+def _blame_stores(payload: bytes) -> bytes:
+    """Raise one error for stores none of which took an object."""
+    request = msgspec.json.decode(payload, type=_Failures)
+    plan = msgspec.msgpack.decode(request.plan, type=WritePlan)
+    raise most_hopeful(list(_errors(plan, request).items()))
+
+
+def _without_failed(payload: bytes) -> bytes:
+    """Return what a task has written, without the holders that have lost it, and with the reasons of the failures."""
+    request = msgspec.json.decode(payload, type=_Failures)
+    plan = msgspec.msgpack.decode(request.plan, type=WritePlan)
+    return msgspec.json.encode(without_failed(plan, request.written, _errors(plan, request)))
+
+
+def _errors(plan: WritePlan, request: _Failures) -> dict[StoreId, SparklogError]:
+    return {failure.store: _error(plan, failure) for failure in request.failures}
+
+
+def _error(plan: WritePlan, failure: _Failure) -> SparklogError:
+    """The error of a store that did not take an object, or that was wiped or swapped."""
+    if failure.held_up_ms is not None:
+        return too_slow(failure.held_up_ms, plan.lag_time_max_ms)
+    try:
+        check_incarnation(Stores(plan.addresses).get(failure.store), plan.incarnations[failure.store])
+    except SparklogError as error:
+        return error
     wanted = f"write an object to {failure.url}"
+    number = _ERRNOS.get(failure.reason)
     if number is not None:
-        raise write_error(wanted, OSError(number, failure.reason))
-    raise StoreUnavailable(f"wanted to {wanted}, found: {failure.reason}")
+        return write_error(wanted, OSError(number, failure.reason))
+    return StoreUnavailable(f"wanted to {wanted}, found: {failure.reason}")
 
 
 WRITE_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -283,5 +321,6 @@ WRITE_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "commit_write": _commit_write,
     "abort_write": _abort_write,
     "refuse_row": _refuse_row,
-    "blame_store": _blame_store,
+    "blame_stores": _blame_stores,
+    "without_failed": _without_failed,
 }

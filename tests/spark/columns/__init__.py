@@ -2,6 +2,8 @@
 
     test_columns.py          reads: SparklogSource, LogScan, the readers of a task, streams
     test_column_writes.py    writes: LogWrite, the writers of a task
+    test_column_replicas.py  writes to several stores: StoreLanes
+    test_write_attempts.py   writes whose planners or tasks die: LogBatchWrite
     test_catalog.py          LogCatalog and TopicTable
     tests/jvm/test_fuzz.py   damaged objects and indexes: SliceReader, ObjectIndex, Decoder
 

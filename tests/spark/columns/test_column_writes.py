@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
-from sparklog.core.types import NamedObject, StoreId
-from sparklog.log.index import Index, decode_index, rebuild_index
+from sparklog.core.types import StoreId
 from sparklog.log.records_schema import HEADERS
 from sparklog.log.write.task_objects import LIMITS
-from sparklog.options.typed import parse_write_options
-from sparklog.spark.planner.write_requests import WRITE_REQUESTS
-from sparklog.spark.write.batch_writer import begin_write
-from sparklog.storage.keys import INCARNATION, data_key, index_key
+from sparklog.storage.keys import INCARNATION
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
 from tests.servers.hadoop import Hadoop
-from tests.spark.columns.conftest import arguments, below_jvm
-from tests.spark.conftest import TWO_HOSTS, OneSpark, Write
+from tests.spark.columns.conftest import below_jvm
+from tests.spark.columns.writing import begun, by_python, indexes, preferred_hosts, save, stored, values
+from tests.spark.conftest import OneSpark, Write
 
 pytestmark = pytest.mark.spark
-STORED = ("key", "value", "headers", "timestamp")
-RECORDS = 400
 
 
 def rows_of_many_kinds(dice: random.Random, count: int) -> pa.Table:
@@ -175,18 +164,6 @@ def test_rows_of_other_types_are_left_to_python(
     assert begun(cluster, frame) is None
     write(frame, "t")
     assert cluster.describe("t").records == 1
-
-
-def test_what_goes_to_several_stores_is_left_to_python(columnar: SparkSession, write: Write, tmp_path: Path) -> None:
-    frame = columnar.range(100).selectExpr("cast(id as string) as value")
-    with sparklog.connect(StoreFolders.create(tmp_path).url) as cluster:
-        cluster.create_topic("t", assignment=["ab", "bc"])
-        cluster.create_topic("u", assignment=["a", "b"])
-        assert begun(cluster, frame) is None
-        assert begun(cluster, frame, topic="u") is not None
-        for topic in ("t", "u"):
-            save(frame, cluster, topic)
-            assert cluster.describe(topic).records == 100
 
 
 def test_each_partition_goes_to_its_own_store(columnar: SparkSession, tmp_path: Path) -> None:
@@ -333,324 +310,3 @@ def test_writes_at_the_same_time_are_all_there(cluster: Cluster, columnar: Spark
         for write_done in [pool.submit(write, frame, "t") for _ in range(6)]:
             write_done.result()
     assert sorted(int(value) for value in values(cluster, 2)) == sorted(6 * list(range(100)))
-
-
-def test_a_planner_that_dies_during_a_write_is_not_missed(
-    cluster: Cluster, columnar: SparkSession, write: Write
-) -> None:
-    """The next one commits what this one planned, and nothing if there are no rows."""
-    cluster.create_topic("t")
-    state = cluster.connection.follower.newest_state()
-
-    def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        jvm = psutil.Process(os.getppid()).parent()
-        assert jvm is not None
-        for process in jvm.children():
-            if "sparklog.spark.planner" in arguments(process):
-                process.kill()
-                process.wait(10)  # a request to a process that is just dying would fail
-        yield from batches
-
-    for rows in (0, 10):
-        frame = columnar.range(0, rows, 1, 1).selectExpr("cast(id as string) as value")
-        write(frame.mapInArrow(killed, "value string"), "t")
-        assert cluster.describe("t").records == rows
-        assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
-
-
-PLANNER = """
-import os, pathlib, runpy, sys, time
-from sparklog.spark.planner import planner
-
-left = pathlib.Path({left!r})
-{program}
-runpy.run_module("sparklog.spark.planner", run_name="__main__", alter_sys=True)
-"""
-DIES_AFTER_COMMIT = """
-commit = planner._REQUESTS["commit_write"]
-
-def commit_and_die(payload):
-    answer, deaths = commit(payload), int(left.read_text())
-    if deaths:
-        left.write_text(str(deaths - 1))
-        os._exit(9)
-    return answer
-
-planner._REQUESTS["commit_write"] = commit_and_die
-"""
-DIES_DURING_COMMIT = """
-commit = planner._REQUESTS["commit_write"]
-steps = None
-
-def step(event, arguments):
-    global steps
-    if steps is None or not (event == "open" or event.startswith("os.")) or {folder!r} not in str(arguments[:1]):
-        return
-    steps -= 1
-    if steps == 0:
-        left.write_text("0")
-        os._exit(9)
-
-def commit_and_die(payload):
-    global steps
-    steps = int(left.read_text())
-    return commit(payload)
-
-sys.addaudithook(step)
-planner._REQUESTS["commit_write"] = commit_and_die
-"""
-LONG_ANSWERS = """
-import msgspec
-
-plan_read = planner._REQUESTS["plan_read"]
-
-def long_plan(payload):
-    plan = msgspec.json.decode(plan_read(payload))
-    plan["warnings"] = ["long" * 6_000_000]
-    return msgspec.json.encode(plan)
-
-planner._REQUESTS["plan_read"] = long_plan
-"""
-DEAF_AFTER_PLAN = """
-class Requests:
-    begun = False
-
-    def read(self, length):
-        if self.begun and left.read_text() == "1":
-            left.write_text("0")
-            os.close(0)
-            time.sleep(5)
-            return b""
-        payload = sys.__stdin__.buffer.read(length)
-        self.begun = b'"name":"plan_write"' in payload
-        return payload
-
-serve = planner.serve
-planner.serve = lambda requests, *others, **named: serve(Requests(), *others, **named)
-"""
-
-
-def session_of_planner(one_spark: OneSpark, folder: Path, program: str) -> tuple[SparkSession, Path]:
-    """A session whose planners run this program first, and the file that such a program reads."""
-    left, file, python = folder / "left", folder / "planner.py", folder / "python"
-    left.write_text("0")
-    file.write_text(PLANNER.format(left=str(left), program=program))
-    planner = f'case "$2" in sparklog.spark.planner) exec {sys.executable} {file} "$3";; esac'
-    python.write_text(f'#!/bin/sh\n{planner}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    return one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python)), left
-
-
-@pytest.mark.parametrize("deaths", [1, 3])
-def test_a_commit_whose_planner_dies_lands_once(
-    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path, deaths: int
-) -> None:
-    """It dies after the commit and before the answer: the next one is asked, and then the outcome is unknown."""
-    spark, left = session_of_planner(one_spark, tmp_path, DIES_AFTER_COMMIT)
-    cluster.create_topic("t")
-    state = cluster.connection.follower.newest_state()
-    left.write_text(str(deaths))
-    frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
-    if deaths == 1:
-        write(frame, "t")
-    else:
-        version = {"txnAppId": "app", "txnVersion": "1"}
-        with pytest.raises(AnalysisException, match="COMMIT_OUTCOME_UNKNOWN: the rows may have been written"):
-            write(frame, "t", **version)
-        write(frame, "t", **version)  # a repeat adds nothing
-    assert left.read_text() == "0"
-    assert cluster.describe("t").records == 10
-    assert cluster.connection.follower.newest_state().n == state.n + 1
-
-
-def test_a_planner_may_die_at_each_step_of_a_commit(
-    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
-) -> None:
-    """A step: it opens, links or removes a file of the cluster, or looks at one."""
-    url = cluster.connection.url.removeprefix("file://")
-    spark, left = session_of_planner(one_spark, tmp_path, DIES_DURING_COMMIT.replace("{folder!r}", repr(url)))
-    cluster.create_topic("t")
-    n = cluster.connection.follower.newest_state().n
-    for step in range(1, 1000):
-        left.write_text(str(step))
-        write(spark.range(step * 10, step * 10 + 10, 1, 2).selectExpr("cast(id as string) as value"), "t")
-        assert sorted(int(value) for value in values(cluster, 1)) == list(range(10, step * 10 + 10))
-        assert cluster.connection.follower.newest_state().n == n + step
-        if left.read_text() != "0":
-            break
-    assert step > 5
-
-
-def test_an_answer_may_have_long_texts(cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path) -> None:
-    """As the plan of a task with a hundred thousand slices: Jackson would take 20,000,000 characters."""
-    spark, _ = session_of_planner(one_spark, tmp_path, LONG_ANSWERS)
-    cluster.create_topic("t")
-    cluster.append("t", pa.table({"value": ["v"]}))
-    read = spark.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
-    assert read.option("reader", "columns").load().count() == 1
-
-
-def test_a_planner_that_reads_no_more_is_replaced(
-    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
-) -> None:
-    """It is about to end, so its requests can't be written, but its process is still there."""
-    spark, left = session_of_planner(one_spark, tmp_path, DEAF_AFTER_PLAN)
-    cluster.create_topic("t")
-    left.write_text("1")
-    write(spark.range(10).selectExpr("cast(id as string) as value"), "t")
-    assert left.read_text() == "0"
-    assert cluster.describe("t").records == 10
-
-
-# ---- attempts ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def two_hosts(one_spark: OneSpark) -> SparkSession:
-    """Two executors of one core each, in JVMs of their own, with speculation."""
-    return one_spark.session(
-        TWO_HOSTS,
-        spark__jars=str(jar()),
-        spark__executor__memory="512m",
-        spark__speculation="true",
-        spark__speculation__interval="100ms",
-        spark__speculation__quantile="0.5",
-        spark__speculation__multiplier="1.1",
-        spark__speculation__minTaskRuntime="300ms",
-        spark__task__maxFailures="3",
-    )
-
-
-@pytest.mark.parametrize("fault", ["raises", "kills", "stalls"])
-def test_each_row_is_there_once_whatever_becomes_of_attempts(
-    two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path, fault: str
-) -> None:
-    """The first attempt of a task hands over all its rows, and then fails, dies with its executor, or hangs."""
-    cluster.create_topic("t", partitions=2)
-    frame = two_hosts.range(0, RECORDS, 1, 4).selectExpr("cast(id as string) as value")
-    write(frame.mapInArrow(faulty(fault, tmp_path / "first"), "value string"), "t")
-    assert (tmp_path / "first").exists()
-    assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
-    assert len(cluster.connection.follower.newest_state().objects) == 4
-
-
-def test_an_executor_may_be_lost_when_its_task_is_done(
-    two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
-) -> None:
-    """Its message has the objects, so the task is not run again."""
-    cluster.create_topic("t", partitions=2)
-    first, killed = tmp_path / "first", tmp_path / "killed"
-    while two_hosts.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # the driver is the third
-        time.sleep(0.1)
-
-    def killing_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-        context, executor = TaskContext.get(), psutil.Process(os.getppid()).ppid()
-        assert context is not None
-        if context.partitionId() == 0:
-            first.write_text(str(executor))
-            return
-        while not first.exists():
-            time.sleep(0.1)
-        time.sleep(3)  # its task is done
-        if int(first.read_text()) == executor:
-            time.sleep(60)  # a speculative attempt beside that task, which dies with its executor
-        elif not killed.exists():
-            os.kill(int(first.read_text()), signal.SIGKILL)
-            killed.touch()
-
-    frame = two_hosts.range(0, RECORDS, 1, 2).selectExpr("cast(id as string) as value")
-    write(frame.mapInArrow(killing_first, "value string"), "t")
-    assert killed.exists()
-    assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
-    assert len(cluster.connection.follower.newest_state().objects) == 2
-
-
-def test_what_a_failed_attempt_has_uploaded_is_an_orphan(
-    columnar: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
-) -> None:
-    cluster.create_topic("t", partitions=1)
-    frame = columnar.range(0, 60_000, 1, 1).selectExpr("rpad(cast(id as string), 1000, '.') as value")
-    with pytest.raises(Exception, match="the first attempt fails"):
-        write(frame.mapInArrow(faulty("raises", tmp_path / "first"), "value string"), "t", compression="none")
-    root = Path(cluster.connection.url.removeprefix("file://"))
-    assert len(list(root.glob("append/*/*.arrow"))) == 1
-    assert list(root.joinpath(".tmp").iterdir()) == []
-    assert cluster.describe("t").records == 0
-
-
-def faulty(fault: str, first: Path, task: int = 0) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function of a DataFrame's rows that returns them, and then fails, once, in this task."""
-
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-        context = TaskContext.get()
-        assert context is not None
-        if context.partitionId() != task:
-            return
-        try:
-            first.touch(exist_ok=False)
-        except FileExistsError:
-            return
-        if fault == "raises":
-            raise RuntimeError("the first attempt fails")
-        if fault == "kills":
-            os.kill(psutil.Process(os.getppid()).ppid(), signal.SIGKILL)
-        time.sleep(60)  # until its executor is gone, or Spark has killed it for the sake of another attempt
-
-    return rows
-
-
-# ---- what is stored ---------------------------------------------------------------------------------
-
-
-def save(frame: DataFrame, cluster: Cluster, topic: str) -> None:
-    writer = frame.write.format("sparklog").mode("append").option("cluster", cluster.connection.url)
-    writer.option("topic", topic).save()
-
-
-def preferred_hosts(frame: DataFrame) -> set[str]:
-    """The hosts on which Spark would like to run the first task of a read."""
-    rdd = frame._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
-    return set(str(rdd.preferredLocations(rdd.partitions()[0]).mkString(",")).split(","))
-
-
-def by_python(cluster: Cluster, frame: DataFrame, topic: str, **options: str) -> None:
-    """Write the rows of a frame in this process, as one task."""
-    given = {"cluster": cluster.connection.url, "topic": topic, **options}
-    writer = begin_write(parse_write_options(given), frame.schema)
-    writer.commit([writer.write(iter(frame.toArrow().to_batches()))])
-
-
-def begun(cluster: Cluster, frame: DataFrame, topic: str = "t") -> object:
-    """What the planner answers Java; None: it leaves the write to Python."""
-    options = {"cluster": cluster.connection.url, "topic": topic}
-    request = msgspec.json.encode({"options": options, "schema": frame.schema.json()})
-    return msgspec.json.decode(WRITE_REQUESTS["plan_write"](request))
-
-
-def stored(cluster: Cluster, topic: str, partition: int) -> list[dict[str, Any]]:
-    return cluster.read(topic, partition=partition, include_headers=True).select(STORED).to_pylist()
-
-
-def values(cluster: Cluster, partitions: int) -> list[bytes]:
-    return [
-        value
-        for partition in range(partitions)
-        for value in cluster.read("t", partition=partition)["value"].to_pylist()
-    ]
-
-
-def indexes(cluster: Cluster, topic: str, only: NamedObject | None = None) -> list[Index]:
-    """The indexes of a topic's objects. Each is what can be made again from its object."""
-    state = cluster.connection.follower.newest_state()
-    found = []
-    for named in state.objects if only is None else [only]:
-        if named.object.topic_id != state.topic_ids[topic]:
-            continue
-        key = data_key(named.object, topic)
-        store = cluster.connection.stores(state).get(named.object.holders[0].store)
-        index = decode_index(index_key(key), store.get(index_key(key)), named.object)
-        assert index == rebuild_index(key, store.get(key), named.object)
-        found.append(index)
-    return found

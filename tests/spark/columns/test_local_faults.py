@@ -18,7 +18,7 @@ from sparklog.maintenance.verify.verify_job import run_verify
 from tests.faults.store_folders import StoreFolders
 from tests.kit.silent_console import SILENT
 from tests.mounts import mount, mount_disk, unmount
-from tests.spark.columns.test_column_writes import save
+from tests.spark.columns.writing import save
 
 pytestmark = pytest.mark.spark
 

@@ -23,7 +23,7 @@ from sparklog.maintenance.verify.verify_job import run_verify
 from tests.jar import jar
 from tests.kit.silent_console import SILENT
 from tests.servers.hadoop import Hadoop
-from tests.spark.columns.test_column_writes import indexes, save
+from tests.spark.columns.writing import indexes, save
 from tests.spark.conftest import OneSpark
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.TreeMap;
 
 /**
- * The objects of one topic on one store, as log/write/objects_writer.py makes them: rows wait, are encoded, and are held
+ * The objects of one topic on one set of stores, as log/write/objects_writer.py makes them: rows wait, are encoded, and are held
  * until their object is closed, because a partition's batches are contiguous in it. Within a partition, records keep
  * the order in which they were added, even across objects.
  */
@@ -15,19 +15,19 @@ final class ObjectsWriter {
 
   private final TaskObjects task;
   private final WritePlan.Topic topic;
-  private final WritePlan.Store store;
+  private final List<WritePlan.Store> stores;
   private final Encoder encoder;
   private final PendingRows[] pending; // by partition
   private final TreeMap<Integer, List<EncodedBatch>> held = new TreeMap<>(); // of the current object
   private long pendingBytes;
   private long heldBytes;
   private long streamedBytes;
-  private OpenObject open; // the current object, if a part of it is already in the store
+  private OpenObject open; // the current object, if a part of it is already in the only store
 
-  ObjectsWriter(TaskObjects task, WritePlan.Topic topic, WritePlan.Store store) {
+  ObjectsWriter(TaskObjects task, WritePlan.Topic topic, List<WritePlan.Store> stores) {
     this.task = task;
     this.topic = topic;
-    this.store = store;
+    this.stores = stores;
     encoder = task.encoder(topic.compression());
     pending = new PendingRows[topic.partitions()];
   }
@@ -54,7 +54,7 @@ final class ObjectsWriter {
     countPending(size);
     if (rows.sizeBytes() >= task.plan.limits().enoughBytes(task.partitions)) {
       encode(partition);
-      if (topic.partitions() == 1 && heldBytes >= task.plan.limits().streamedFromBytes()) {
+      if (topic.partitions() == 1 && stores.size() == 1 && heldBytes >= task.plan.limits().streamedFromBytes()) {
         stream();
       }
     }
@@ -84,14 +84,14 @@ final class ObjectsWriter {
     while (true) {
       try {
         appendHeld();
-        open.publish(encoder, task.written);
+        open.publish(encoder);
         open = null;
         return;
       } catch (IOException error) {
         abort();
         attempts--;
-        if (attempts == 0) {
-          throw task.blamed(store, error);
+        if (attempts == 0 || Thread.currentThread().isInterrupted()) {
+          throw task.blamed(stores, error);
         }
       }
     }
@@ -110,7 +110,7 @@ final class ObjectsWriter {
     try {
       appendHeld();
     } catch (IOException error) {
-      throw task.blamed(store, error);
+      throw task.blamed(stores, error);
     }
     held.values().forEach(List::clear);
     streamedBytes += heldBytes;
@@ -120,7 +120,7 @@ final class ObjectsWriter {
 
   private void appendHeld() throws IOException {
     if (open == null) {
-      open = new OpenObject(task.plan, topic, store);
+      open = new OpenObject(task, topic, stores);
     }
     for (List<EncodedBatch> batches : held.values()) {
       for (EncodedBatch batch : batches) {

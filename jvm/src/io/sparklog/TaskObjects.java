@@ -1,6 +1,8 @@
 package io.sparklog;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.util.RawValue;
 import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.AccessDeniedException;
@@ -21,6 +23,7 @@ final class TaskObjects {
   private static final int SPARE = 4;
 
   final WritePlan plan;
+  final StoreLanes lanes;
   final TaskWritten written = new TaskWritten();
   long pendingBytes; // rows that wait to be encoded
   long heldBytes; // encoded batches of open objects
@@ -33,11 +36,12 @@ final class TaskObjects {
 
   TaskObjects(WritePlan plan, String python) {
     this.plan = plan;
+    lanes = new StoreLanes(plan.lagTimeMaxMs());
     this.python = python;
   }
 
-  ObjectsWriter begin(WritePlan.Topic topic, WritePlan.Store store) {
-    ObjectsWriter writer = new ObjectsWriter(this, topic, store);
+  ObjectsWriter begin(WritePlan.Topic topic, List<WritePlan.Store> stores) {
+    ObjectsWriter writer = new ObjectsWriter(this, topic, stores);
     writers.add(writer);
     return writer;
   }
@@ -49,9 +53,15 @@ final class TaskObjects {
     }
   }
 
-  /** Upload everything. */
-  void finish() {
+  /** Upload everything. Return what the task has written, as JSON. */
+  String finish() {
     writers.forEach(ObjectsWriter::close);
+    if (lanes.givenUp().isEmpty()) {
+      return written.toString();
+    }
+    ObjectNode request = failures("without_failed", lanes.givenUp());
+    request.putRawValue("written", new RawValue(written.toString()));
+    return Planner.of(python).ask(request).toString();
   }
 
   /** Drop what is not uploaded yet, and free what is not memory of Java. */
@@ -78,21 +88,30 @@ final class TaskObjects {
 
   /** The error of a row that can't be written, in Python's words. */
   SparklogException refused(ObjectNode row) {
-    return asked(row.put("name", "refuse_row"), null);
+    return asked(row.put("name", "refuse_row").put("plan", plan.plan()), null);
   }
 
-  /** The error of a store that did not take an object, in Python's words. */
-  SparklogException blamed(WritePlan.Store store, IOException error) {
+  /** The error of stores none of which has taken an object, in Python's words. */
+  SparklogException blamed(List<WritePlan.Store> stores, IOException error) {
     if (error instanceof ClosedByInterruptException || Thread.currentThread().isInterrupted()) {
       return new SparklogException("the task was killed", error); // no store is to blame
     }
-    ObjectNode failure = Planner.JSON.createObjectNode().put("name", "blame_store");
-    failure.put("store", store.id()).put("url", store.url()).put("reason", reason(error));
-    return asked(failure, error);
+    return asked(failures("blame_stores", lanes.reasons(stores, error)), error);
+  }
+
+  private ObjectNode failures(String request, Map<WritePlan.Store, IOException> failures) {
+    ObjectNode asked = Planner.JSON.createObjectNode().put("name", request).put("plan", plan.plan());
+    ArrayNode described = asked.putArray("failures");
+    failures.forEach(
+        (store, error) -> {
+          ObjectNode failure = described.addObject().put("store", store.id()).put("url", store.url());
+          failure.put("reason", reason(error));
+          failure.put("held_up_ms", error instanceof StoreLanes.TooSlow slow ? (Long) slow.heldUpMs : null);
+        });
+    return asked;
   }
 
   private SparklogException asked(ObjectNode request, IOException cause) {
-    request.put("plan", plan.plan());
     try {
       Planner.of(python).ask(request);
     } catch (SparklogException error) {

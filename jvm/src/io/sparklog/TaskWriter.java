@@ -47,11 +47,10 @@ final class TaskWriter implements DataWriter<InternalRow> {
   @Override
   public WriterCommitMessage commit() {
     try {
-      objects.finish();
+      return new TaskMessage(number, host(), objects.finish());
     } catch (SparklogException error) {
       throw error.inTask("write");
     }
-    return new TaskMessage(number, host(), objects.written.toString());
   }
 
   @Override

@@ -1,10 +1,10 @@
 package io.sparklog;
 
-/** Writes the rows of one task to one topic: each to its partition, each partition to the store that holds it. */
+/** Writes the rows of one task to one topic: each to its partition, each partition to the stores of its replicas. */
 final class TopicWriter {
   private final TaskObjects task;
   private final WritePlan.Topic topic;
-  private final ObjectsWriter[] writers; // by the number of the store
+  private final ObjectsWriter[] writers; // by the number of the set of stores
   private final int enoughRows;
   private int sticky;
   private int rows; // since the last move of `sticky`
@@ -16,7 +16,7 @@ final class TopicWriter {
     this.topic = topic;
     this.sticky = sticky % topic.partitions();
     enoughRows = task.plan.limits().enoughRows(topic.partitions());
-    writers = new ObjectsWriter[topic.stores().size()];
+    writers = new ObjectsWriter[topic.storeSets().size()];
   }
 
   /** True if the topic takes such a record. `partition`: the one that the row names, or null. */
@@ -37,11 +37,11 @@ final class TopicWriter {
       rows = 0;
       sticky = (sticky + 1) % topic.partitions();
     }
-    int store = topic.storeOf(chosen);
-    if (writers[store] == null) {
-      writers[store] = task.begin(topic, topic.stores().get(store));
+    int set = topic.setOf(chosen);
+    if (writers[set] == null) {
+      writers[set] = task.begin(topic, topic.storeSets().get(set));
     }
-    writers[store].add(chosen, row);
+    writers[set].add(chosen, row);
     task.closeWhatIsFull();
   }
 

@@ -9,10 +9,18 @@ import java.util.Map;
  *
  * @param topic the topic of all rows; null if each names its own
  * @param topics by name: those that the cluster had when the write began, as far as rows may name them
+ * @param lagTimeMaxMs how long one store may delay a task in total, in milliseconds
  * @param plan the same for a planner that words an error
  */
 record WritePlan(
-    long n0, String topic, Map<String, Topic> topics, Limits limits, Format object, Format index, String plan) {
+    long n0,
+    String topic,
+    Map<String, Topic> topics,
+    long lagTimeMaxMs,
+    Limits limits,
+    Format object,
+    Format index,
+    String plan) {
 
   /** The plan in JSON. Throws IllegalStateException if it is another sparklog's. */
   static WritePlan of(String json) {
@@ -20,7 +28,7 @@ record WritePlan(
   }
 
   /**
-   * A topic to write to. Partition p goes to store `storeOf[p]` of `stores`, or to the only one.
+   * A topic to write to. Partition p goes to all stores of `storeSets[setOf[p]]`, or to those of the only set.
    *
    * @param oldestUs the earliest timestamp that it takes; null: any
    * @param newestUs the latest one
@@ -28,17 +36,17 @@ record WritePlan(
   record Topic(
       int id,
       int partitions,
-      List<Store> stores,
-      int[] storeOf,
+      List<List<Store>> storeSets,
+      int[] setOf,
       long maxMessageBytes,
       String compression,
       boolean needsKey,
       Long oldestUs,
       Long newestUs) {
 
-    /** The number of the store that a partition goes to. */
-    int storeOf(int partition) {
-      return storeOf.length == 0 ? 0 : storeOf[partition];
+    /** The number of the set of stores that a partition goes to. */
+    int setOf(int partition) {
+      return setOf.length == 0 ? 0 : setOf[partition];
     }
 
     boolean takesTimestamp(long timestampUs) {

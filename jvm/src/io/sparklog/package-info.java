@@ -13,7 +13,7 @@
  *       TaskMessage
  *   <li>A write in a task: TaskWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object: ObjectsWriter,
  *       OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, Grown, GrownColumn, Encoder,
- *       EncodedBatch; to a store: ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
+ *       EncodedBatch; to stores: StoreLanes, ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
  *   <li>Both: Planner, SparklogException
  * </ul>
  */

@@ -1,0 +1,197 @@
+"""Writes by Java to topics with replicas: each store gets the same bytes, and one that fails or hangs is given up."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+from sparklog.client.cluster import Cluster
+from sparklog.core.commands import AgentUp
+from sparklog.core.errors import SparklogError
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import INCARNATION
+from tests.core.replication.example_partition import ends, roles
+from tests.faults.store_folders import StoreFolders
+from tests.spark.columns.test_column_writes import rows_of_many_kinds
+from tests.spark.columns.writing import begun, by_python, indexes, save, stored
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> StoreFolders:
+    """The stores a, b and c. A task waits for one of them for half a second at most."""
+    return StoreFolders.create(tmp_path, config={"replica.lag.time.max.ms": 500})
+
+
+@pytest.fixture
+def cluster(folders: StoreFolders) -> Iterator[Cluster]:
+    """A client of their cluster."""
+    with sparklog.connect(folders.url) as cluster:
+        yield cluster
+
+
+def some_rows(spark: SparkSession, count: int = 100) -> DataFrame:
+    return spark.range(0, count, 1, 1).selectExpr("cast(id as string) as key", "'v' as value")
+
+
+def hang(folders: StoreFolders, stores: str) -> None:
+    """Let each reader of their INCARNATION wait."""
+    for store in stores:
+        (folders.at(store) / INCARNATION).unlink()
+        os.mkfifo(folders.at(store) / INCARNATION)
+
+
+def release(folders: StoreFolders, stores: str) -> None:
+    """Let these readers go on."""
+    for store in stores:
+        os.close(os.open(folders.at(store) / INCARNATION, os.O_RDWR))
+
+
+def replicas(folders: StoreFolders, topic: str, partitions: int) -> list[str]:
+    """Leader, ISR and log end offsets of each partition."""
+    values = [folders.replication(topic, partition) for partition in range(partitions)]
+    return [f"{roles(value)} {ends(value)}" for value in values]
+
+
+def test_every_store_gets_what_python_writes(cluster: Cluster, folders: StoreFolders, columnar: SparkSession) -> None:
+    frame = columnar.createDataFrame(rows_of_many_kinds(random.Random(3), 2000)).coalesce(1)
+    for topic in ("java", "python"):
+        cluster.create_topic(topic, assignment=["ab", "bc", "ca"])
+    assert begun(cluster, frame, "java") is not None
+    save(frame, cluster, "java")
+    by_python(cluster, frame, "python")
+    assert folders.differences() == []
+    assert replicas(folders, "java", 3) == replicas(folders, "python", 3)
+    for partition in range(3):
+        assert stored(cluster, "java", partition) == stored(cluster, "python", partition)
+    for index in indexes(cluster, "java"):
+        assert int(index.records.sum()) > 0
+    assert not [left for store in "abc" for left in (folders.at(store) / ".tmp").iterdir()]
+
+
+@pytest.mark.parametrize("trouble", ["wiped", "a file for a folder", "away"])
+def test_a_store_that_fails_is_given_up(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession, trouble: str
+) -> None:
+    """The others lead and stay in sync, as in a write by Python."""
+    for topic in ("java", "python"):
+        cluster.create_topic(topic, assignment=["ab", "bc", "ca"])
+    if trouble == "wiped":
+        (folders.at("b") / INCARNATION).unlink()
+    elif trouble == "away":
+        folders.take_away("b")
+    else:
+        (folders.at("b") / "append").write_bytes(b"")
+    frame = some_rows(columnar)
+    assert begun(cluster, frame, "java") is not None
+    save(frame, cluster, "java")
+    by_python(cluster, frame, "python")
+    assert replicas(folders, "java", 3) == replicas(folders, "python", 3)
+    assert sum(cluster.read("java", partition=partition).num_rows for partition in range(3)) == 100
+    assert all("b" not in str(named.object.holders) for named in folders.state().objects)
+
+
+def test_a_store_that_hangs_delays_a_task_for_a_limited_time(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    """It hangs where a writer looks for its INCARNATION, so it may have the object, but no commit says so."""
+    cluster.create_topic("t", assignment=["ab"])
+    hang(folders, "b")
+    try:
+        save(some_rows(columnar), cluster, "t")
+    finally:
+        release(folders, "b")
+    assert replicas(folders, "t", 1) == ["a:a a100 b0"]
+    assert cluster.read("t", partition=0).num_rows == 100
+
+
+def test_a_task_that_waits_for_all_its_stores_can_be_killed(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    """No limit applies to it: none of its stores is ahead."""
+    cluster.create_topic("t", assignment=["ab"])
+    hang(folders, "ab")
+    context = columnar.sparkContext
+
+    def write() -> None:
+        context.setJobGroup("waiting", "waits for its stores", interruptOnCancel=True)
+        with pytest.raises(Exception, match="cancelled part of cancelled job group waiting"):
+            save(some_rows(columnar), cluster, "t")
+
+    writing = InheritableThread(target=write)
+    writing.start()
+    try:
+        while not all(list(folders.at(store).glob("append/*/*.index")) for store in "ab"):
+            time.sleep(0.01)
+        context.cancelJobGroup("waiting")
+        writing.join()
+    finally:
+        release(folders, "ab")
+    assert cluster.describe("t").records == 0
+
+
+def test_a_store_that_is_swapped_meanwhile_holds_none_of_the_tasks_objects(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    """Not the object either that it took before."""
+    cluster.create_topic("t", assignment=["ab"], config={"compression.type": "uncompressed"})
+    mark = folders.at("b") / INCARNATION
+
+    def swapping(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+            if rows > 60_000:  # the first object is full
+                mark.unlink(missing_ok=True)
+
+    frame = columnar.range(0, 80_000, 1, 1).selectExpr("rpad(cast(id as string), 1000, '.') as value")
+    save(frame.mapInArrow(swapping, "value string"), cluster, "t")
+    named = folders.state().objects
+    assert len(named) > 1
+    assert [[holder.store for holder in each.object.holders] for each in named] == [["a"]] * len(named)
+    assert len(list(folders.at("b").glob("append/*/*.arrow"))) > 0
+    assert replicas(folders, "t", 1) == ["a:a a80000 b0"]
+
+
+def test_if_no_store_takes_the_rows_all_are_blamed_in_the_same_words(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    cluster.create_topic("t", assignment=["ab"])
+    (folders.at("a") / INCARNATION).unlink()
+    (folders.at("b") / "append").write_bytes(b"")
+    frame = some_rows(columnar)
+    with pytest.raises(SparklogError) as python:
+        by_python(cluster, frame, topic="t")
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as java:
+        save(frame, cluster, "t")
+    assert f"{type(python.value).__name__}: {str(python.value).split('(')[0]}" in str(java.value)
+    for store in "ab":
+        assert f"store {store}: " in str(java.value)
+    assert cluster.describe("t").records == 0
+
+
+def test_a_store_that_is_catching_up_is_left_to_python(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    cluster.create_topic("t", assignment=["ab"])
+    frame = some_rows(columnar)
+    (folders.at("b") / INCARNATION).rename(folders.at("b") / "away")
+    save(frame, cluster, "t")
+    (folders.at("b") / "away").rename(folders.at("b") / INCARNATION)
+    registration = folders.state().stores[StoreId("b")].registration
+    cluster.connection.committer.submit(cluster.connection.committer.begin(AgentUp(StoreId("b"), registration)))
+    assert begun(cluster, frame) is None
+    save(frame, cluster, "t")
+    assert replicas(folders, "t", 1) == ["a:a a200 b0"], "it has the newest records, and lacks the ones before"
+    assert cluster.read("t", partition=0).num_rows == 200
