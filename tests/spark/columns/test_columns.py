@@ -38,13 +38,17 @@ ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampTy
 
 
 def records(dice: random.Random, count: int) -> pa.Table:
-    """Records with null and empty keys, values of many sizes, and headers or none."""
+    """Records with null and empty keys, values of many sizes and periods, and headers or none."""
     pairs = [None, [], [{"key": "h", "value": b"x"}], [{"key": "", "value": None}, {"key": "é", "value": b""}]]
     return pa.table(
         {
             "key": pa.array([dice.choice([None, b"", b"k%d" % at]) for at in range(count)], pa.binary()),
             "value": pa.array(
-                [dice.choice([None, b"v" * dice.choice([0, 1, 9, 700])]) for _ in range(count)], pa.binary()
+                [
+                    dice.choice([None, b"v" * dice.choice([0, 1, 9, 700]), dice.randbytes(at % 12) * dice.randrange(9)])
+                    for at in range(count)
+                ],
+                pa.binary(),
             ),
             "headers": pa.array([dice.choice(pairs) for _ in range(count)], HEADERS),
             "partition": pa.array([dice.randrange(2) for _ in range(count)], pa.int32()),

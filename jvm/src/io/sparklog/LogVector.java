@@ -35,6 +35,10 @@ abstract class LogVector extends ColumnVector {
     return (long) INT64.get(bytes, at);
   }
 
+  static void setInt64(byte[] bytes, int at, long value) {
+    INT64.set(bytes, at, value);
+  }
+
   /** Skip the first rows from now on. Returns this column. */
   LogVector skip(int rows) {
     from = rows;

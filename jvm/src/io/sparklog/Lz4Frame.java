@@ -7,6 +7,7 @@ package io.sparklog;
 final class Lz4Frame {
   private static final int MAGIC = 0x184D2204;
   private static final int MIN_MATCH = 4;
+  private static final int SHORT = 16; // bytes: up to here it is faster to copy too many, which later bytes replace
 
   private Lz4Frame() {}
 
@@ -53,8 +54,15 @@ final class Lz4Frame {
           literals += more;
         } while (more == 255);
       }
-      Decoder.check(literals >= 0 && literals <= end - at && literals <= most - done, "LZ4 literals: " + literals);
-      System.arraycopy(from, at, to, done, literals);
+      if (literals < 0 || literals > end - at || literals > most - done) {
+        throw new DamagedException("LZ4 literals: " + literals);
+      }
+      if (literals <= SHORT && at <= from.length - SHORT && done <= to.length - SHORT) {
+        copy8(from, at, to, done);
+        copy8(from, at + 8, to, done + 8);
+      } else {
+        System.arraycopy(from, at, to, done, literals);
+      }
       at += literals;
       done += literals;
       if (at == end) {
@@ -70,18 +78,39 @@ final class Lz4Frame {
           match += more;
         } while (more == 255);
       }
-      Decoder.check(distance > 0 && distance <= done && match > 0 && match <= most - done, "LZ4 match: " + distance);
-      int source = done - distance;
-      if (distance >= match) {
-        System.arraycopy(to, source, to, done, match);
-      } else {
-        for (int i = 0; i < match; i++) { // overlapping: the match repeats itself
-          to[done + i] = to[source + i];
-        }
+      if (distance == 0 || distance > done || match < 0 || match > most - done) {
+        throw new DamagedException("LZ4 match: " + distance);
       }
+      repeat(to, done, distance, match);
       done += match;
     }
     Decoder.check(at == end, "an LZ4 block that ends early");
     return done;
+  }
+
+  /** Write `match` bytes to position `done` on: those that begin `distance` before it, and may overlap with it. */
+  private static void repeat(byte[] to, int done, int distance, int match) {
+    if (distance >= match && match > 4 * SHORT) {
+      System.arraycopy(to, done - distance, to, done, match);
+      return;
+    }
+    int i = 0;
+    int period = distance;
+    if (distance < 8) {
+      period = distance * ((7 + distance) / distance); // after so many bytes, steps of 8 bytes read only earlier ones
+      for (int end = Math.min(period, match); i < end; i++) {
+        to[done + i] = to[done + i - distance];
+      }
+    }
+    for (int end = Math.min(match, to.length - 7 - done); i < end; i += 8) {
+      copy8(to, done + i - period, to, done + i);
+    }
+    for (; i < match; i++) {
+      to[done + i] = to[done + i - distance];
+    }
+  }
+
+  private static void copy8(byte[] from, int at, byte[] to, int done) {
+    LogVector.setInt64(to, done, LogVector.int64(from, at));
   }
 }
