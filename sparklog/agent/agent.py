@@ -90,9 +90,10 @@ _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # t
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
-    With `once`, the agent ends as soon as no replica lacks anything, or at the first error that would otherwise make it
-    pause; only failed copies are tried a few times. It does not submit AgentUp, because no agent will be running after
-    its end. `notes` are human-readable. The caller shows them, and then empties the list.
+    If `once` is true, the agent ends as soon as no replica lacks anything, or at the first error after which it would
+    otherwise pause. Only failed copies are tried again, a few times. Such an agent does not submit AgentUp, because no
+    agent will be running after its end. The attribute `notes` is a list of human-readable notes. The caller shows the
+    notes, and then empties the list.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
@@ -200,7 +201,10 @@ class Agent:
         yield from self._said_down(state)
 
     def _is_done(self, at: UnfinishedReplicas) -> bool:
-        """True if the agent can end now. With `once`, raises StoreUnavailable if missing objects can't be fetched."""
+        """True if the agent can end now.
+
+        If `once` was given to the constructor, raises StoreUnavailable when missing objects can't be fetched.
+        """
         if self._fetchers.active or not (self._stopping or self._once):
             return False
         if at.behind and not self._stopping:
@@ -214,9 +218,9 @@ class Agent:
         return True
 
     def _registered(self, state: ClusterState) -> Store:
-        """Return the agent's store in `state`. Raises BrokerIdNotRegistered, or StaleBrokerEpoch if it is fenced.
+        """Return the agent's store in `state`. If the store has a new registration, all fetching starts again.
 
-        If the store has a new registration, all fetching starts again.
+        Raises BrokerIdNotRegistered if the store is not registered, and StaleBrokerEpoch if it is fenced.
         """
         store = registered_store(state, self.store)
         if store.fenced:
@@ -253,8 +257,9 @@ class Agent:
     def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
         """Return the followers to take out of the ISR now, by partition.
 
-        Return () while the agent stops, and with `once`, because such an agent runs too briefly to judge followers.
-        Return () while a coordinator is in force, because the coordinator watches the followers.
+        Return () while the agent stops, and while a coordinator is in force, because then the coordinator watches the
+        followers. Return () also if `once` was given to the constructor, because such an agent runs too briefly to
+        judge followers.
         """
         if self._once or self._stopping or state.coordinator.in_force:
             return ()
@@ -291,10 +296,10 @@ class Agent:
     # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> AgentMachine[ClusterState]:
-        """Check that the store is the registered one, and by a sample that it still has its objects. Report a loss.
+        """Check that the store is the registered one, and that it still has a sample of its objects. Report a loss.
 
-        `thorough`: the sample has the newest object of every partition, not only of the next NEWEST_OBJECTS partitions.
-        Returns the newest state.
+        If `thorough` is true, the sample has the newest object of every partition, else of the next NEWEST_OBJECTS
+        partitions. Returns the newest state.
         """
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
         self._registered(state)
@@ -324,9 +329,10 @@ class Agent:
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
     ) -> AgentMachine[ClusterState]:
-        """Find the end of each damaged log, put an INCARNATION if there is none, and report the loss in one command.
+        """Find the offset up to which the store still has each damaged log, and report the loss in one command.
 
-        `mark`: the INCARNATION that the store has, None if it has none. Returns a newer state.
+        `mark`: the INCARNATION that the store has, None if it has none. If it has none, put a new one before the
+        report. Returns a newer state.
         """
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
@@ -391,7 +397,8 @@ class Agent:
     def _patiently(self, request: Callable[[], Request]) -> AgentMachine[Any]:
         """Repeat a request until it succeeds, and return the reply. Raises errors that a retry can't fix.
 
-        With `once`, or once the agent stops, raises any error.
+        Does not repeat the request, but raises any error, if the agent is to stop or if `once` was given to the
+        constructor.
         """
         pause = Backoff()
         while True:
@@ -405,8 +412,8 @@ class Agent:
     def _submitted(self, command: Command) -> AgentMachine[SparklogError | None]:
         """Submit a command, and return None if it was applied.
 
-        Return the error if it is temporary, or if another change came first: then decide again on the next state, which
-        shows whether the command was applied. Raises all other errors.
+        Return the error if it is temporary, or if another change came first. The caller must then decide again on the
+        next state, which shows whether the command was applied. Raises all other errors.
         """
         reply = yield Submit(command)
         if not isinstance(reply, SparklogError):
@@ -429,7 +436,10 @@ class Agent:
         return (yield from self._follow())
 
     def _paused(self, error: SparklogError, pause: Backoff) -> AgentMachine[None]:
-        """Wait after an error, longer each time. Raises the error with `once`, or if the agent is to stop."""
+        """Wait after an error, longer each time.
+
+        Does not wait, but raises the error, if the agent is to stop or if `once` was given to the constructor.
+        """
         if self._once or self._stopping:
             raise error
         if not pause.failures:

@@ -49,7 +49,8 @@ class LookForObject:
 class Fetch:
     """Copy an object to the agent's store, and check that the store's INCARNATION is the registered one.
 
-    Reply: a FetchResult, which also has the failures of the sources. An error concerns the agent's store.
+    Reply: a FetchResult, which also lists the failures of the stores that were asked for the object. If the reply is an
+    error, the agent's own store is the cause.
     """
 
     wanted: ObjectToFetch

@@ -71,7 +71,11 @@ class AgentRun:
         self._replies.put(None)
 
     def run(self) -> None:
-        """Run until `stop` or, with `once`, until no replica lacks anything. Raises the error that ended it, if any."""
+        """Run the agent until it ends. Raises the error that ended it, if any.
+
+        It ends after a call of `stop`. If `once` was given to the constructor, it also ends as soon as no replica lacks
+        anything.
+        """
         agent = self._agent
         config = effective_cluster(self._connection.follower.state.config)
         copies = config.num_replica_fetchers * len(self._connection.follower.state.stores)

@@ -5,7 +5,8 @@ absent and is never deleted, and numbers have no gaps. So if a process of the ol
 the store still belonged to its chain at that time.
 
 The chain of a restore has begun once its first entry is under the key `meta/restores/<number>`. Before that, another
-restore can give it up: it puts a mark under that key, so that the chain can never begin, and takes the next number.
+restore can prevent that chain from ever beginning, by putting its own mark under that key. The other restore then takes
+the next number.
 
 A mark is JSON in a frame with a checksum (`framing.py`), so a flipped bit can't make it name another chain or address.
 """
@@ -53,8 +54,8 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """True if `body`, read from a `restore_key`, is the mark of another restore that gave this one up. Otherwise it is
-    the beginning of the restored chain.
+    """True if `body`, read from `meta/restores/<number>`, is a mark by which another restore gave that restore up.
+    Otherwise `body` is the beginning of the restored chain.
     """
     return bytes(body[: len(_START)]) == _START
 

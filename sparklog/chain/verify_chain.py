@@ -175,7 +175,7 @@ class _Walk:
         return appends if whole else None
 
     def _deleted_since(self, n0: int) -> bool:
-        """True if vacuum may have deleted the body of a command that began at `n0` since this pass began."""
+        """True if, since this pass began, vacuum may have deleted the body of a command with this n0."""
         newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
         return len(newest) == KEPT and n0 < newest[0].floor
 

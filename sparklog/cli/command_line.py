@@ -64,7 +64,10 @@ def run_command(
 
 
 def _invoke(command: Any, program: str, arguments: list[str]) -> int:
-    """Run the click command and return its exit code. `app()` would instead end with 1 if stdout is a closed pipe."""
+    """Run the click command and return its exit code.
+
+    A plain call of `command` would end with 1 if stdout is a closed pipe.
+    """
     try:
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(command, {}, program, COMPLETE, instruction)

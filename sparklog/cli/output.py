@@ -63,7 +63,7 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rows, at least one, in aligned columns under a header, numbers to the right. Values are never cut."""
+    """Return the rows (at least one) as a table with a header. Numbers are right-aligned. Values are never cut."""
     columns = []
     labels = labels_of(rows[0])
     for name in rows[0]:
@@ -123,7 +123,7 @@ def done(message: str, document: Row) -> None:
 
 
 def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the label of each name: its words without the unit, which `human` prints with the value.
+    """Return the label of each name: its words without the unit, because the function `human` adds it to the value.
 
     If names differ only in their units, the unit becomes a word: beside `deleted`, `deleted_bytes` is "deleted size",
     and `deleted_ms` is "deleted time".
@@ -136,8 +136,10 @@ def labels_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def human(name: str, value: Any) -> str:
-    """Return `value` as human-readable text. If `name` ends with `_ms`, that is a time in ISO UTC; if with `_bytes`, a
-    size in binary units.
+    """Return `value` as human-readable text.
+
+    If `name` ends with `_ms`, the text is a time in ISO UTC. If it ends with `_bytes`, the text is a size in binary
+    units.
     """
     if value is None:
         return "-"

@@ -134,7 +134,11 @@ class Admin:
         self.submit(FenceStore(StoreId(store)))
 
     def remove_store(self, store: str) -> None:
-        """Remove the registration of a store without replicas. Raises Conflict (it has one), BrokerIdNotRegistered."""
+        """Remove the registration of a store that has no replicas.
+
+        Raises BrokerIdNotRegistered, and Conflict if the store has a replica, or is the last one that may have copies
+        of the metadata.
+        """
         remove_store(self.connection, StoreId(store))
 
     def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:

@@ -241,7 +241,10 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record; end the iteration if none comes in `consumer_timeout_ms` (None: wait forever)."""
+        """Return the next record. End the iteration if no record comes in time.
+
+        The option `consumer_timeout_ms` is the longest wait; None: wait forever.
+        """
         options = self._started().options
         if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:
             await self._put_back()  # the next poll shows that the member is alive, and commits returned records
@@ -295,7 +298,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
 
     async def _fetch(self, timeout_ms: int, max_records: int | None) -> None:
-        """Poll in the consumer's thread, and put the records into `_unread`.
+        """Poll in the consumer's thread, and put the records into `_unread`, the queue of records not returned yet.
 
         If the poll of a cancelled call is still under way, waits for it instead of beginning another.
         """
@@ -318,7 +321,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         self._unread.extend(record for records in fetched.values() for record in records)
 
     async def _put_back(self) -> None:
-        """Rewind the consumer to the first record not yet returned in each partition, so that these are read again."""
+        """Drop the records that were read but not returned, and rewind the consumer, so that it reads them again."""
         consumer = self._started()
         if self._polling is not None:
             consumer.wakeup()

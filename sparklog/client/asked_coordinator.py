@@ -21,8 +21,8 @@ class AskedCoordinator:
     ) -> None:
         """Call `ask`, which sends the request for `wanted`, in a new thread.
 
-        When `ask` returns, rings `bell`, which wakes `wait`. The coordinator replies by `until_ms` at the latest.
-        `begun_ms` and `until_ms` are times of the monotonic clock.
+        When `ask` returns, rings `bell`, which wakes `wait`. `begun_ms`: when the request begins. `until_ms`: when the
+        coordinator replies at the latest. Both are times of the monotonic clock.
         """
         self._wanted = wanted
         self.begun_ms = begun_ms
@@ -32,7 +32,10 @@ class AskedCoordinator:
         self._asked.add_done_callback(lambda asked: bell.ring())
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
-        """True if the request is for `wanted`, is not answered yet, and will be by `deadline_ms` + SLACK_MS."""
+        """True if the request is for `wanted`, is not answered yet, and will be answered by `deadline_ms`.
+
+        An answer up to SLACK_MS later is accepted, too.
+        """
         return not self._asked.done() and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 
     def wait(self, stop: Callable[[], bool]) -> bool:

@@ -42,10 +42,10 @@ def init_cluster(
 
     `stores` maps store ids to addresses, which may be relative to `url`. By default there is one store, at the
     cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
-    First probes every store and the metadata's place. If an earlier call with the same `url` was interrupted before it
-    wrote entry 0, completes it. Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another
-    cluster), InvalidInput, DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. If a
-    check fails, no INCARNATION is written.
+    First probes every store, and `url`, where the chain will be. If an earlier call with the same `url` was interrupted
+    before it wrote entry 0, this call completes what that one began. Raises ClusterAlreadyExists, InconsistentClusterId
+    (a store belongs to another cluster), InvalidInput, DuplicateBrokerRegistration (two ids for one store), StoreUnfit,
+    or a store's error. If a check fails, no INCARNATION is written.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
@@ -101,7 +101,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
     """Raise InconsistentClusterId if the store has an INCARNATION of another chain, or an INCARNATION and other data.
 
-    A store without an INCARNATION passes.
+    Accepts a store without an INCARNATION, even if it has other data.
     """
     mark = read_incarnation(target)
     if mark is not None:

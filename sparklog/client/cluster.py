@@ -94,10 +94,10 @@ class Cluster(Admin, AnswersKafkaMethods):
     def close(self) -> None:
         """Close the producers, wait for other background writes, then close the consumers and the connection.
 
-        Producers come first, so that no consumer commits offsets before the results of its records are written. If
-        closing a producer raises an error, no consumer commits, and everything is closed nevertheless. A record that
-        failed raises nothing here: only its future has the error, so check the futures before you call this. Raises
-        the errors of `Producer.close` and `Consumer.close`.
+        Producers come first: records that the program made from consumed records are written before a consumer commits
+        the offsets of the consumed ones. If closing a producer raises an error, no consumer commits, and everything is
+        closed nevertheless. A record that failed raises nothing here: only its future has the error, so check the
+        futures before you call this. Raises the errors of `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
@@ -139,14 +139,16 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
-        Without rows, `application` and `consumed`, nothing is committed, and the result has no offsets either: its `n`
-        is the newest entry that was read.
+        If there are no rows, and neither `application` nor `consumed` is given, nothing is committed. The result has no
+        offsets then either: its `n` is the newest entry that was read.
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
-        With acks=1, acks=0 or "pull", a call writes to one partition only, without `application` and `consumed`.
+        With acks=1, acks=0 or "pull", a call can write to one partition only, and can't have `application` or
+        `consumed`.
 
         While a partition has no leader or too few replicas in sync, the commit is tried again for up to `timeout_ms`;
         the time of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
-        NotEnoughReplicasAfterAppend and RequestTimedOut (see `landed`), OutcomeUnknown, and the stores' errors.
+        NotEnoughReplicasAfterAppend and RequestTimedOut (the error's attribute `landed` says if the rows were written),
+        OutcomeUnknown, and the stores' errors.
         """
         import pyarrow as pa
 
@@ -330,9 +332,10 @@ class Cluster(Admin, AnswersKafkaMethods):
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
         """Return the greatest leader epoch up to `leader_epoch` in a partition's history, and that epoch's end offset.
 
-        The newest epoch ends at the log end, which may be above the high watermark. The history has no older epochs
-        in which nothing was written. None if the epoch `leader_epoch` has not begun. Raises UnknownTopicOrPartition,
-        and InvalidInput for a negative epoch.
+        The newest epoch ends at the log end, which may be above the high watermark. Any other epoch is in the history
+        only if something was written in it. If `leader_epoch` is older than the whole history, returns `leader_epoch`
+        itself, with the offset at which the history begins. None if the epoch `leader_epoch` has not begun. Raises
+        UnknownTopicOrPartition, and InvalidInput for a negative epoch.
         """
         state = self.connection.follower.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)

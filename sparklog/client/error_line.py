@@ -20,14 +20,17 @@ def unforeseen(error: Exception, text: str) -> str:
 
 
 def print_failure(line: str) -> None:
-    """Print the line of the error that is being handled to stderr, after its traceback if SPARKLOG_DEBUG is set."""
+    """Print `line` to stderr: the text of the exception that is being handled, as one line.
+
+    If SPARKLOG_DEBUG is set, prints the exception's traceback first.
+    """
     print_traceback_if_wanted()
     flush(sys.stdout)
     print_to(sys.stderr, one_line(line))
 
 
 def print_traceback_if_wanted() -> None:
-    """Print the traceback of the error that is being handled to stderr, if SPARKLOG_DEBUG is set."""
+    """Print to stderr the traceback of the exception that is being handled, but only if SPARKLOG_DEBUG is set."""
     if os.environ.get(DEBUG):
         print_to(sys.stderr, traceback.format_exc().rstrip())
 

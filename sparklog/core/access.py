@@ -205,7 +205,7 @@ def topic_names(need: Need, state: ClusterState) -> list[str]:
 
 
 def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
-    """Raise TopicAuthorizationFailed or ClusterAuthorizationFailed if the principal lacks the right.
+    """Raise TopicAuthorizationFailed or ClusterAuthorizationFailed if the principal lacks a right that `need` asks for.
 
     The error does not reveal whether a topic exists: a topic that the principal may not describe is shown only as the
     request named it, by name or id.

@@ -145,8 +145,8 @@ def _first_object(command: AppliedCommand) -> int:
 
     Once an election has removed this object from the state, nothing that the command wrote is left.
 
-    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. Elections in these are
-    independent of each other, so the state does not forget such a command because of one.
+    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. An election in one of
+    these partitions takes back only a part of the command, so the state does not forget the command.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -323,9 +323,9 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
 
 
 def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerState:
-    """Return the state of a producer that begins a new epoch, without batches.
+    """Return the state of a producer at the beginning of a new epoch, in which it has no batches yet.
 
-    `last_used_ms` never goes back; otherwise the producer could be forgotten too early.
+    The producer's `last_used_ms` never goes back. Otherwise the producer could be forgotten too early.
     """
     known = state.producers.get(record.producer_id)
     used_ms = max(_newest(state, at), 0 if known is None else known.last_used_ms)

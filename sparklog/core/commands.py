@@ -140,8 +140,8 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     same entry. That replica must have the whole log, and its store must hold the objects.
 
     `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry: if
-    they are refused, so is the append (I-05). `fence`: the producer whose transaction this append is. Its slices then
-    have no sequences, and it is refused once a newer instance of the producer has begun.
+    they are refused, so is the append (I-05). `fence`: the producer whose transaction this append is. The append is
+    refused once a newer instance of this producer has begun, and its slices have no sequence numbers.
     """
 
     objects: tuple[NewObject, ...]
@@ -197,12 +197,12 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 
 
 class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
-    """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
+    """Record that a compaction run has cleaned everything below `to`.
 
-    The command is refused if another run has moved the cleaner from `position` since (None: there was no cleaner).
-    Below `dropped_below` the run dropped all tombstones (None: it dropped none). `passes_tombstones`: the run may have
-    kept tombstones at or above the old position, so that their delay (`delete.retention.ms`) begins now.
-    `keeps_superseded`: the run kept a record although a later record has its key.
+    `position`: the cleaner's position when the run was planned (None: there was no cleaner). If another run has moved
+    the cleaner since, the command is refused. Below `dropped_below` the run dropped all tombstones (None: it dropped
+    none). `passes_tombstones`: the run may have kept tombstones at or above `position`, so their delay
+    (`delete.retention.ms`) begins now. `keeps_superseded`: the run kept a record although a later record has its key.
     """
 
     topic_id: TopicId
@@ -286,7 +286,7 @@ class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
-    """Fence a store until it is registered again. Another replica is elected in the partitions that it led."""
+    """Fence a store until it is registered again. Where it leads, another replica is elected if one may lead."""
 
     store: StoreId
 
@@ -312,8 +312,8 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     partitions that are not in `held` lost nothing. If it differs, the store was wiped or swapped, and those partitions
     lost everything.
 
-    With `harmless`, the command is refused if a damaged partition would be without a leader, or if no other store that
-    can be reached has everything that this store should have of it.
+    With `harmless`, the command is refused if a damaged partition would be without a leader. It is also refused unless
+    every record that this store should have in a damaged partition is on another store that can be reached.
     """
 
     store: StoreId
@@ -540,8 +540,8 @@ Command = (
 class Submission(msgspec.Struct, frozen=True):
     """A command with its identity. A command that is submitted again keeps its id and its `n0`.
 
-    `n0` is the chain position up to which the author had read when it began. `in_doubt`: an earlier attempt may have
-    landed, so a refusal says `landed = unknown` unless the state proves otherwise.
+    `n0` is the chain position up to which the author had read when it began the command. `in_doubt`: an earlier attempt
+    may have landed, so a refusal says `landed = unknown` unless the state proves otherwise.
     """
 
     command_id: CommandId

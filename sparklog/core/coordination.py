@@ -49,9 +49,10 @@ NO_COORDINATOR = Coordinator()
 
 
 def decide_claim(known: Coordinator, command: ClaimCoordination) -> CoordinationClaimed:
-    """Return the record of the claim. Raises InvalidInput without a name or an address.
+    """Return the record of the claim. Raises InvalidInput if the command has no name or no address.
 
-    Raises StaleControllerEpoch unless the epoch is the next one, or the claim is from the coordinator in force.
+    The claim's epoch must be the next one, unless the coordinator in force claims its own epoch again. Otherwise
+    raises StaleControllerEpoch.
     """
     if not command.name or not command.address:
         raise InvalidInput("a coordinator needs a name and an address")

@@ -1,13 +1,14 @@
 """Removes slices from the state, with everything that depends on them.
 
 An object that no slice names any more is removed, too. If an election chooses a leader that lacks some slices, the log
-forgets these slices (rule E4). The state then forgets the sequences, results and versions of their writes, so that a
-repeat counts as a first write.
+forgets these slices (rule E4), and the state forgets the sequence numbers of their records.
 
-An unclean election may lose committed records. Then the results stay, and report what is left
-(`replication/lost_records.py`). Producers and applications remember what they lost until they have been notified.
-Groups that had consumed lost records go back to the offset where the loss begins. (A clean election loses nothing below
-the high watermark, and no group has consumed more than that.)
+A clean election forgets only records above the high watermark. The state then forgets the results of their writes as
+well, so that a repeat of such a write counts as a first write.
+
+An unclean election may also forget committed records. The results of their writes stay, and report what is left
+(`replication/lost_records.py`). The state notes the losses of each producer and application until it has been notified
+of them. Groups that had consumed lost records go back to the offset where the loss begins.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartitio
 def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[TopicPartition, int]:
     """Forget the slices that elections gave up. Returns their stored bytes by partition.
 
-    An object that no slice names any more becomes an orphan, as if it had never been named. If the command that named
-    it is repeated, the repeat counts as a first write. It may name the object again until FLOOR has passed the object's
-    n0.
+    An object that no slice names any more becomes an orphan, as if it had never been named. If the election was clean,
+    a repeat of the command that named the object counts as a first write. The repeat may name the object again until
+    FLOOR has passed the object's n0.
     """
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
@@ -184,8 +185,7 @@ def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetR
     """Note for each application which records of its last version were given up by unclean elections.
 
     If nothing of that version is left, it no longer counts as written, so it can be written again. Older versions still
-    count as written. `taken`: in each partition, the offsets from the start of the first slice given up to the end of
-    the last.
+    count as written. `taken`: in each partition, the offsets of the slices that these elections gave up.
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges

@@ -1,8 +1,8 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-Operations are indexed by what they watch: partitions, topics or a store. So an entry costs checks only of the
-operations that watch something that it changes, no matter how many others wait. Completion is only a hint: the client
-then reads the chain, and decides by the state. The caller handles time-outs.
+Operations are indexed by what they watch: partitions, topics or a store. So each entry leads to
+checks only of the operations that watch what the entry changes, no matter how many others wait. Completion is only a
+hint: the client then reads the chain, and decides by the state. The caller handles time-outs.
 """
 
 from __future__ import annotations

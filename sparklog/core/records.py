@@ -61,8 +61,8 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
     """The agent of a store came up (True) or fell silent (False), or its condition is unknown (None).
 
-    It is None after a clean stop of the agent, and after a write has reached a store whose agent is silent. Then the
-    store counts as reachable.
+    `up` is None after a clean stop of the agent, and after a write has reached a store whose agent is silent. While the
+    condition is unknown, the store counts as reachable.
     """
 
     store: StoreId
@@ -309,8 +309,8 @@ class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
     """A group continues at these offsets. If the group is new, it gets `group_number`.
 
-    `member_id` is the member that committed, and so showed that it is alive. `commit` is the number of this commit
-    among the member's.
+    `member_id` is the member that committed, and so showed that it is alive. `commit` is the number of the
+    member's newest commit, counted from 1.
     """
 
     group: str
@@ -328,8 +328,9 @@ class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets-forgotten"):
-    """The groups `groups` are forgotten with all their offsets; other groups lose their offsets in the partitions
-    `offsets`.
+    """The groups `groups` are forgotten with all their offsets.
+
+    `offsets` are other groups, each with the partitions in which its offsets are forgotten.
     """
 
     groups: tuple[str, ...]
@@ -388,8 +389,8 @@ class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     """The result of a command. A repeat of the command gets the same result until FLOOR has passed its `n0`.
 
     `ranges` and `records`: what an append wrote. `topic_id`: the topic that was created. `producer_id`,
-    `producer_epoch`: the producer's epoch that was allocated. With `lost`, the append was not made, because its
-    application had to be notified first that it lost these records.
+    `producer_epoch`: the id and the epoch that were allocated to a producer. With `lost`, the append was not made,
+    because its application had to be notified first that it lost these records.
     """
 
     n: EntryNumber

@@ -73,8 +73,9 @@ class RowOffsets:
 
     @classmethod
     def of_column(cls, stored: Int64Array) -> RowOffsets:
-        """Return the offsets in `stored`, the offset column of a batch in a compacted segment, or a part of it. At
-        least one is needed.
+        """Return the offsets in `stored`: the offset column of a batch in a compacted segment, or a part of the column.
+
+        `stored` must not be empty.
         """
         return cls(Offset(int(stored[0])), len(stored), stored)
 

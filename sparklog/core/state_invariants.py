@@ -10,7 +10,8 @@
     the log start. A gap between slices ends where a leader epoch begins, or where lost records end.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
     of a slice of an append object has a record.
- 9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
+ 9. A slice names a live object of its topic (and of its partition, if the object is sealed). The bytes of
+    the slice lie inside the object.
 10. An object is retired if no slice names it, and only then. Until then, the number of its slices that were forgotten
     (released) and the number that still name it add up to the number that named it first.
 11. `size_bytes` of a partition is the sum of its slices' lengths.

@@ -1,6 +1,6 @@
 """Runs work in a daemon thread, because the work may never end.
 
-Neither its caller nor the end of the process waits for it.
+The process can end while the work still runs.
 """
 
 from __future__ import annotations

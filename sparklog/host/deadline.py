@@ -30,7 +30,7 @@ class Deadline:
         return max(0.0, self._at_s - time.monotonic())
 
     def spent_ms(self) -> int:
-        """Return the part of `timeout_ms` that has passed, in whole milliseconds."""
+        """Return the whole milliseconds since this object was created, but never more than the full timeout."""
         return int(self.timeout_ms - self.left_s() * 1000)
 
     def passed(self) -> bool:
@@ -38,7 +38,10 @@ class Deadline:
 
 
 def tries(deadline: Deadline) -> Iterator[int]:
-    """Yield the numbers of attempts, from 1, until the deadline. Pauses between them grow. Always yields 1."""
+    """Yield the number of each attempt (1, 2, …) until the deadline, and pause in between, longer each time.
+
+    The number 1 is yielded even if the deadline has passed.
+    """
     longest_s = _FIRST_PAUSE_S
     number = 1
     while True:

@@ -17,7 +17,7 @@ class OwnerProcess:
     """Remembers which process made an object. A forked child has a copy of the object, but may not use it."""
 
     def __init__(self, what: str) -> None:
-        """Take the present process as the owner. `what` names the object in errors: "consumer"."""
+        """Take the present process as the owner. `what` is the noun for the object in errors, such as "consumer"."""
         self._what = what
         self._process = os.getpid()
 

@@ -1,8 +1,9 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
 Readers try such a store last during the next FAILED_FOR_MS. A store on S3, gs, abfs or HDFS that hangs fails after its
-`timeout_ms`, so only the first read waits for it. Writes use the same class for stores that are only catching up: one
-that was too slow is left out of the next writes (`client/plans/task_upload.py`, SLOW_HERE).
+`timeout_ms`, so only the first read waits for it. Writes use the same class for stores whose replicas are catching up,
+and are not in sync. Such a store is left out of the next writes if it was too slow (`client/plans/task_upload.py`,
+SLOW_HERE).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class StoreFailures:
         self._failed_ms: dict[str, int] = {}
 
     def note(self, address: str, error: SparklogError) -> None:
-        """Remember that a store failed, unless `error` is only about one object: it is missing, or damaged."""
+        """Remember that a store failed, unless `error` only says that one object is missing or damaged."""
         if not isinstance(error, KeyNotFound | Damaged):
             self._failed_ms[address] = self._monotonic_ms()
 

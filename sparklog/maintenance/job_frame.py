@@ -68,7 +68,10 @@ class Job(Protocol):
         ...
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Do the planned work. Returns the same rows with the work done. A failure in one does not stop the others."""
+        """Do the planned work, and return the same rows with the work done.
+
+        A failure in the work of one row does not stop the work of the other rows.
+        """
         ...
 
 
@@ -120,7 +123,7 @@ class JobFrame:
             topic_of(state, topic)
 
     def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
-        """The job's topics by name: all, or those of the requested ones that still exist."""
+        """The job's topics, sorted by name: all topics, or those of the requested ones that still exist."""
         for name in sorted(state.topic_ids):
             if self.topics is None or name in self.topics:
                 yield topic_of(state, name)
@@ -189,10 +192,12 @@ class JobFrame:
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
         """Return the number of an entry. A member is silent if its last renewal is before that entry.
 
-        It is the newest entry older than `floor.delay.ms`; if no member is silent, it may be another one, such as 0.
-        `floor` can't be used for this: it depends on `now_ms`, which a user may set ahead, and then the last renewal of
-        an active member may be before `floor`. So here an entry's age is measured by this machine's clock, or by the
-        time of a recent entry if that is earlier.
+        If a member is silent, this is the newest entry older than `floor.delay.ms`. Otherwise it may be any entry
+        without a silent member before it, such as entry 0.
+
+        `floor` can't be used for this: it depends on `now_ms`, which a user may set to a time in the future. Then the
+        last renewal of an active member may be before `floor`. So here an entry's age is measured by this machine's
+        clock, or by the time of a recent entry if that is earlier.
         """
         state = self.connection.follower.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]
@@ -261,8 +266,8 @@ class JobFrame:
 def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
     """Run a job, and return its report. Raises only errors that prevent planning; the report lists failures of parts.
 
-    After a job that `only_reads`, nothing is deleted and FLOOR is not raised. Its exit code does not depend on whether
-    the report can be recorded in the chain.
+    With `only_reads`, no retired objects are deleted after the job, and FLOOR is not raised. Without it, the report's
+    exit code is 1 if the report can't be recorded in the chain.
     """
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()

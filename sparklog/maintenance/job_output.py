@@ -61,7 +61,7 @@ class JobOutput:
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:
-        """Print the messages of each partition, above all failures, and the work done."""
+        """Print the messages about partitions and deletions, the notes not printed with the plan, and the work done."""
         for row in report.partitions:
             if row.messages and row.outcome is not WorkOutcome.PLANNED:
                 self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
@@ -113,7 +113,10 @@ class _PatientConsole(Console):
 
 
 def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
-    """Return the console for the plan: stdout for a dry run, unless its report goes there; else None, for stderr."""
+    """Return a console on stdout for the plan of a dry run, unless the report goes to stdout (`stdout_taken`).
+
+    In all other cases return None: the plan is then printed to stderr.
+    """
     return _console(stderr=False) if dry_run and not stdout_taken else None
 
 

@@ -65,9 +65,9 @@ class ReplicationJob:
         self._gave_up: set[_Replica] = set()
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """Return a row for each unfinished replica, store by store.
+        """Return a row for each replica that lacks records or may join the ISR, store by store.
 
-        A replica that lacks no object, and only has to be reported, is a row without work.
+        A replica that lacks no records has a row without work: it only needs a report to the chain.
         """
         state = frame.connection.follower.newest_state()
         for store in self._stores or sorted(state.stores):
@@ -140,11 +140,11 @@ class ReplicationJob:
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
     ) -> bool:
-        """Report the copies of the objects `checked` to the chain, and count them.
+        """Report to the chain that the store has the objects `checked`, and add that work to the replicas' rows.
 
-        Returns False if other changes overtook all reports. Raises StaleBrokerEpoch if the store was registered again
-        since `before`, the state before the copies. INCARNATION is read only after the copies: if it is still the
-        registered one, it has not changed while they were made.
+        Returns False if no report had an effect, because other changes were committed first. Raises StaleBrokerEpoch if
+        the store was registered again since `before`, the state before the copies. INCARNATION is read only after the
+        copies: if it is still the registered one, it has not changed while the copies were made.
         """
         state = frame.connection.follower.newest_state()
         registration = check_registered(frame, state, store)
@@ -188,7 +188,10 @@ class ReplicationJob:
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
     ) -> UnfinishedReplicas:
-        """Return the unfinished replicas on a store, of the chosen topics, except `but` (default: those given up)."""
+        """Return the replicas of the chosen topics on a store that lack records or may join the ISR.
+
+        The replicas in `but` are left out; by default, those that this run has given up.
+        """
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
 

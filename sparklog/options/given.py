@@ -127,7 +127,7 @@ class GivenOptions:
     def cluster(self, default: str | None) -> str:
         """Return the cluster's address: the option `cluster`, or `default` (from the environment).
 
-        Raises `InvalidOption` if neither is given, or for an address of Kafka or in memory.
+        Raises `InvalidOption` if neither is given, or if the address is a Kafka cluster's or begins with `memory:`.
         """
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:

@@ -69,9 +69,10 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
-    """Parse options that may be of a batch or of a stream, because Spark does not say which of them it wants.
+    """Parse the options of a read that may be a batch or a stream: Spark does not say which of the two it wants.
 
-    Raises InvalidOption if they are valid for neither, and also if an option that only streams have has a bad value.
+    Raises InvalidOption if the options are valid for neither, or if an option that exists only for streams is given
+    with an illegal value.
     """
     try:
         options = parse_read_options(raw, default_cluster)

@@ -206,9 +206,9 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
 def write_options(
     given: GivenOptions, default_cluster: str | None, consumed: ConsumedOffsets | ConsumedByQuery | None
 ) -> WriteOptions:
-    """Return the options that batch and stream writes share. For a stream, those of batches alone get their defaults.
+    """Return the options of a batch write, or of a stream write except for its checkpoint.
 
-    Raises InvalidOption, InvalidTopic.
+    For a stream, the options that exist only for batches get their defaults. Raises InvalidOption, InvalidTopic.
     """
     topic = given.optional_text("topic")
     if topic is not None:
@@ -281,9 +281,9 @@ def _bound(
 ) -> tuple[str, OffsetSpec]:
     """Return the name of the option that gives the start or end of a range, and the start or end itself.
 
-    `names`: the options for one timestamp, for timestamps by partition, and for offsets by partition. The first of them
-    that the user gave is used; if there is none, returns the last name and `default`. `words`: the words that the last
-    option allows, like `earliest`.
+    `names`: the options for one timestamp, for timestamps by partition, and for offsets by partition. The first of the
+    three that the user gave is used. If the user gave none of the three, returns the last name and `default`. `words`:
+    the words, like `earliest`, that the last option allows.
     """
     chosen = next((name for name in names if name in given), None)
     if chosen is None:

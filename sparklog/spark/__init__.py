@@ -68,7 +68,8 @@ def register(spark: SparkSession) -> None:
 def _is_known(spark: SparkSession, name: str) -> bool:
     """True if the session already finds the source; False under Connect, where this cannot be checked.
 
-    Registering a known source makes Spark warn that it was replaced, under Connect in the server's log.
+    If the session knows the source and it is registered again, Spark warns that it was replaced. Under Connect, this
+    warning is in the server's log.
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
@@ -100,11 +101,11 @@ def exactly_once(
 
     The entry of the chain that commits the output also commits the offsets of the micro-batch for `group`.
 
-    `options` are those of a batch write; `topic` is required unless the rows have a column `topic`. The DataFrame needs
-    the source's columns topic, partition and offset, unchanged. `app_id` defaults to the id of the query with the group
-    and the topic. Under Spark Connect it must be given, and must not change while the checkpoint is in use. Give each
-    function its own `app_id`: a second write of a micro-batch under the same one is refused or adds nothing. See
-    `sparklog.spark.write.foreach_batch`.
+    `options` are those of a batch write. The option `topic` is required unless the output has a column `topic`. The
+    DataFrame that Spark passes to the function must have the source's columns topic, partition and offset, unchanged.
+    `app_id` defaults to the id of the query with the group and the topic. Under Spark Connect it must be given, and
+    must not change while the checkpoint is in use. Give each function its own `app_id`: a second write of a micro-batch
+    under the same `app_id` is refused or adds nothing. See `sparklog.spark.write.foreach_batch`.
     """
     check_spark()
     from sparklog.spark.write.foreach_batch import ExactlyOnce

@@ -25,9 +25,10 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
     """Return the session that spark-submit configured, or a local one, with `settings` added.
 
     Executors run this process's Python unless PYSPARK_PYTHON names another. If spark.log.level is not set, Spark logs
-    nothing, because the job itself reports a failure in one line. Then the two loggers that print Spark's errors as
-    JSON are silenced too, unless this process had them before. Warnings of sparklog's own sources and sinks still
-    appear, because they are logged in Python. Raises InvalidInput without a Spark that sparklog supports.
+    nothing, because the job itself reports a failure in one line. In that case, the two Python loggers that print
+    Spark's errors as JSON are silenced too, except a logger that this process had before. Warnings of sparklog's own
+    sources and sinks still appear, because they are logged in Python. Raises InvalidInput without a Spark that sparklog
+    supports.
     """
     check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -74,7 +75,10 @@ def _silence_new_json_loggers() -> None:
 
 @contextmanager
 def _without_interrupted_calls() -> Iterator[None]:
-    """Silence what Py4J logs if Ctrl-C interrupts the start of Spark, before `_interrupted` handles the signal."""
+    """Inside the `with` block, hide what Py4J logs about a call that Ctrl-C interrupts.
+
+    The block starts Spark. The signal handler that has the same effect is installed only after that.
+    """
     logging.root.addFilter(_is_no_interrupted_call)
     try:
         yield

@@ -1,7 +1,7 @@
 """The cluster of the environment, and the shared connection, whose code is imported at its first use.
 
-Spark plans, pickles, runs and commits in separate Python processes, and each of them imports its own modules. Tasks
-read and write objects and hardly ever open a cluster, but a connection takes as long to import as everything else.
+Spark plans, pickles, runs and commits in separate Python processes, and each of them imports its own modules. A task
+hardly ever needs a connection, and importing its code takes as long as importing everything else together.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ class SparklogDataSource(DataSource):
         return "sparklog"
 
     def schema(self) -> StructType:
-        """The schema of the records, pruned by `columns`, or of the `metadata` table. Raises InvalidOption.
+        """The schema of the records, or of the metadata table that the option `metadata` names. Raises InvalidOption.
+
+        With the option `columns`, the schema of the records has only those columns.
 
         Spark also calls this to create a table in its catalog: see `table_options`.
         """
@@ -92,9 +94,9 @@ class SparklogDataSource(DataSource):
         return begin_write(parse_write_options(self.options, default_cluster()), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """Return a writer of one micro-batch. It appends the rows, even in the output mode complete (`overwrite`).
+        """Return a writer of one micro-batch. It appends the rows, even if `overwrite` is true (outputMode "complete").
 
-        Spark refuses the mode update for every source in Python. Raises InvalidInput for a wrong column or option.
+        Spark refuses outputMode "update" for every sink in Python. Raises InvalidInput for a wrong column or option.
         """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.table_options import check_written_options

@@ -49,9 +49,10 @@ _WHAT_TO_DO: Final = (  # advice by pattern: the first pattern that matches the 
 def explained(error: Exception, what: str) -> SparklogError:
     """Return the error to show for an exception that Spark raised while it worked on `what`.
 
-    An error that sparklog raised in a task or planner is returned unchanged, with its code. A file that cannot be read
-    to its end or a mistake in the input becomes InvalidInput or NotFound, whose message has Spark's error condition.
-    Any other exception becomes a SparklogError with the first line of Spark's message.
+    An error that sparklog raised in a task or planner is returned unchanged, with its code. If Spark failed while it
+    read a file, the error is InvalidInput, and its message has the cause. Another exception with one of Spark's error
+    conditions becomes InvalidInput or NotFound, and its message has the condition. Any other exception becomes a
+    SparklogError with the first line of Spark's message.
     """
     if isinstance(error, SparklogError):
         return error

@@ -53,8 +53,8 @@ class RequestFailed(Exception):
 def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
     """Send a request that is safe to repeat until it succeeds, and return its answer.
 
-    Stops at the deadline, after HARMLESS_TRIES, or after a failure that a repeat can't cure. Then raises the last
-    RequestFailed.
+    Stops at the deadline, after HARMLESS_TRIES attempts, or after a failure that a repeat can't cure. Then raises the
+    last RequestFailed.
     """
     last: RequestFailed | None = None
     for number in tries(deadline):

@@ -3,7 +3,7 @@
     meta/log/<block>/<n>                         an entry of the metadata chain; block = n div 4096
     meta/snapshot/<10^20-1-n>                    a snapshot of the state after entry n; the newest is listed first
     meta/chunks/<sha256>                         a table chunk that snapshots share
-    meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
+    meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later objects
     meta/void/<block>                            a mark that this block of entries is being deleted, or is gone
     meta/restores/<number>                       the beginning of a restored chain, or a mark that gives this restore up
     INCARNATION                                  the store's identity, a uuid; it changes when the store is wiped
@@ -111,7 +111,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return `prefix` if a legal key can begin with it (an empty one included). Raises InvalidInput."""
+    """Return `prefix` if it is empty or a legal key can begin with it. Otherwise raises InvalidInput."""
     if len(prefix) > _KEY_CHARS or _PREFIX.fullmatch(prefix) is None:
         raise InvalidInput(f"a prefix is the beginning of a key, relative and without leading dots, not {prefix!r}")
     return prefix
@@ -187,14 +187,14 @@ def chunk_key(sha256: str) -> str:
 def command_key(n0: int, command_id: str, body: int = 0) -> str:
     """Return the key of the object that holds the slices of a large command.
 
-    `body` is 0 at first. If the command is submitted again after its data was copied to other stores, it needs another
-    such object, and `body` is the next number.
+    `body` is the number of the object among those of the command, from 0. The command needs another object if it is
+    submitted again after its data was copied to other stores.
     """
     return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 
 
 def parse_command_key(key: str) -> tuple[EntryNumber, CommandId, int] | None:
-    """Return (n0, command id, body) from the key of a large command's object; None for any other key."""
+    """Return n0, the command id and the number `body` from a key that `command_key` made; None for any other key."""
     match = _COMMAND.fullmatch(key)
     return None if match is None else (EntryNumber(int(match[1])), CommandId(match[2]), int(match[3] or 0))
 

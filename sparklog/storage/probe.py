@@ -38,10 +38,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """One kind of race, run in `fewest` to `most` rounds. After `fewest` rounds, none begins later than `until_ms`.
+    """One kind of race, run in `fewest` to `most` rounds.
 
-    `until_ms` counts from the start of the probe. `place` follows the probe's id in the keys of the race. `streamed`:
-    the writers use `upload` instead of `put_if_absent`.
+    After the first `fewest` rounds, no round begins later than `until_ms`, counted from the start of the probe. `place`
+    follows the probe's id in the keys of the race. `streamed`: the writers use `upload` instead of `put_if_absent`.
     """
 
     check: str
@@ -130,8 +130,8 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if no round is faulty.
 
-    A round is faulty unless exactly one writer wins and the stored body is the winner's. After `races.fewest`
-    rounds, none begins later than `until`.
+    A round is faulty unless exactly one writer wins and the stored body is the winner's. After the first
+    `races.fewest` rounds, no round begins later than `until`.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):

@@ -16,8 +16,9 @@ JOBS = "/v1/jobs"
 class JobFigures(msgspec.Struct, frozen=True):
     """The work of one run of a job.
 
-    `objects` counts segments for roll and retention. `deleted` counts objects that were dropped from the log earlier,
-    and whose bytes were deleted now because the delay had passed.
+    `objects`, `records` and `done_bytes` are the amount of work done. For roll and retention, `objects` is a number of
+    segments. `deleted` is the number of retired objects that the run deleted because their delay had passed, and
+    `deleted_bytes` is their size.
     """
 
     objects: int

@@ -85,7 +85,8 @@ class MemberHeartbeat(msgspec.Struct, frozen=True):
 class WaitRequest(msgspec.Struct, frozen=True):
     """Asks for a reply once the chain has what is `wanted`, or after `max_wait_ms` (Kafka's `fetch.max.wait.ms`).
 
-    `seen` is the greatest chain position that the sender has seen. A coordinator may reply earlier, without `done`.
+    `seen` is the greatest chain position that the sender has seen. A coordinator may also reply earlier, with a
+    WaitReply whose `done` is false.
     """
 
     chain_id: str

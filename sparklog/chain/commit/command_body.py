@@ -79,7 +79,7 @@ class CommandBody(msgspec.Struct, frozen=True):
 
 
 def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> ChainMachine[CommandBody]:
-    """Put the body of a large append under its key. If an earlier attempt has put it already, return that.
+    """Put the body of a large append under its key, unless an earlier attempt has put it. Return its description.
 
     After an unknown outcome it is safe to try again, because nothing names the body before the entry does. If an
     earlier submission of the command has left a body with other holders of the same objects, this body gets the next
@@ -141,7 +141,10 @@ def _named(command: Append, body: bytes, number: int) -> CommandBody:
 def append_of(
     body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
 ) -> Append:
-    """Decode the append that `record` in entry `n` names. `body` is the stored body. Raises ChainDamaged."""
+    """Decode the append that `record` in entry `n` names. `body` is the stored body.
+
+    Raises ChainDamaged if its checksum is not the one in the record.
+    """
     key = command_key(n0, command_id, record.body)
     actual = hashlib.sha256(body).hexdigest()
     if actual != record.body_sha256:

@@ -41,8 +41,8 @@ class Gathering:
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """End a wait, after which `waiting` commands wait. Another wait follows only if enough commands came during
-        this one: at least 1/LOOKS as many as were answered by the last entry.
+        """End a wait, after which `waiting` commands wait. Another wait may follow only if enough commands came
+        during this one: at least 1/LOOKS of the number of commands in the last entry.
         """
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

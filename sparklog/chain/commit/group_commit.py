@@ -145,8 +145,8 @@ class GroupCommit:
                 return
 
     def _may_decide(self) -> bool:
-        """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt that may be
-        followed.
+        """True if commands wait, and either nothing is pending, or only one entry is pending and the slot after it may
+        already be claimed (`Attempt.may_be_followed`).
         """
         if not self._queue:
             return False
@@ -157,8 +157,8 @@ class GroupCommit:
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide the waiting commands on the newest head, and start the next step. Return True if more can be decided
-        at once.
+        """Decide the waiting commands on the newest head, and start the next step. Return True if this may be called
+        again without waiting for a reply.
         """
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
@@ -200,7 +200,7 @@ class GroupCommit:
         return False
 
     def _take_out(self, tickets: Sequence[Ticket]) -> None:
-        """Remove `tickets` from the front of the queue, but leave those there that are neither done nor sent."""
+        """Remove `tickets`, which are at the front of the queue, if they are done or in an entry. The others stay."""
         for _ in tickets:
             self._queue.popleft()
         self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
@@ -395,8 +395,8 @@ class GroupCommit:
         """Set the results of commands that the chain has already applied, from the entries that applied them
         (`outcome`).
 
-        A missing entry is damage, unless FLOOR has passed it. So the chain is followed first, because this head may not
-        have the newest FLOOR.
+        If a result is not there, the chain is read to its end and the command is decided again, because FLOOR may have
+        passed the entry meanwhile. If the result is missing even then, the chain is damaged and the command fails.
         """
         if isinstance(outcome, SparklogError):
             outcome.landed = Landed.YES

@@ -19,7 +19,7 @@ def made_durable(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMa
     """Make the newest entry of `head` durable by putting its own bytes again, and return its number.
 
     With `with_mirrors`, also put it on mirrors, trying until `deadline_ms`. An entry that was deleted as old is not put
-    again, since a snapshot covers it. Raises the store's errors, and those of `mirrored`.
+    again, since a snapshot covers it. Raises the store's errors, and what `mirror_wait.mirrored` raises.
     """
     body: bytes | None = None
     stored, _ = yield Get(entry_key(head.n))

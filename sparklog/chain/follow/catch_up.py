@@ -126,8 +126,10 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
 
 
 def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> ChainMachine[ChainDamaged]:
-    """Raise ChainDamaged for an entry that does not follow the one before it. But return an error if its block has a
-    void mark by now: then a newer snapshot is needed.
+    """Raise ChainDamaged for an entry that does not follow the one before it.
+
+    If the entry's block has a void mark by now, nothing is raised, since a newer snapshot may help. Instead, return the
+    error to raise if there is no newer snapshot.
     """
     mark, _ = yield Get(void_key(entry_block(entry.n)))
     check_answered(mark)

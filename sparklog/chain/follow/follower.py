@@ -109,7 +109,7 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Make `head` the newest known head, unless a newer one is known. In both cases, call `on_head`."""
+        """Make `head` the newest known head, unless a newer one is known. In both cases, call the field `on_head`."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
@@ -117,7 +117,10 @@ class Follower:
             self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Replace `head` by `equal`, which has the same state in other blocks, unless there is a newer head."""
+        """Replace `head` by `equal`, unless there is a newer head.
+
+        `equal` has the same state, but its tables are divided into other blocks.
+        """
         with self._publishing:
             if self.head is head:
                 self.head = equal
@@ -151,8 +154,9 @@ class Follower:
         return self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """True if the address still has the chain that was read. False if that is gone, if another chain is there
-        (`same_chain.py`), or if nothing was read yet.
+        """True if the store still has the chain that this object has read (`same_chain.py`).
+
+        False if that chain is gone, if another chain is there, or if this object has read nothing yet.
 
         Raises the store's errors.
         """

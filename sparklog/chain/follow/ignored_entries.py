@@ -20,9 +20,9 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
     """Return the numbers of those `entries` (ascending) that readers ignore.
 
-    `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. It is
-    called only if `newest` fences one of the authors: then entries before the first are read, back to the last CLAIM of
-    a coordinator, at most LOOK_BACK. Raises what `before` raises.
+    `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. If
+    `newest` has taken over from one of the authors, entries before the first of `entries` are read as well: back to
+    the newest of them that has a CLAIM by its own author, but at most LOOK_BACK. Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()

@@ -19,7 +19,10 @@ IDLE_MS = 10_000  # after this long without an entry, check that it is still the
 
 
 def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
-    """True if the check is due. `known_ms` is when the chain was last known to be the same, on the monotonic clock."""
+    """True if it is time to check with `same_chain`: the chain has an entry, and IDLE_MS have passed since `known_ms`.
+
+    `known_ms` is when the chain was last known to be the same, on the monotonic clock.
+    """
     return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
 
 

@@ -156,11 +156,11 @@ class Mirror:
         return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
-        """Return the first entry that the mirror must have. It is the one after the mirror's newest snapshot, if that
-        was put since the store's registration.
+        """Return the first entry that the mirror must have. None if it must first get a snapshot.
 
-        Without such a snapshot it is 0 if the store was registered with the chain's first entry, else None: put a
-        snapshot.
+        It is the entry after the mirror's newest snapshot, if that snapshot was put since the store's registration.
+        Without such a snapshot, it is entry 0, but only if the store was registered with that entry and the cluster was
+        never restored.
         """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
@@ -180,8 +180,8 @@ class Mirror:
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
         """Read these entries from the source, and return their numbers and bodies; None if one was deleted.
 
-        `previous` is the hash of the last one. Raises StoreUnavailable if an entry is not the one that the next entry
-        names.
+        `previous` is the hash that the last of these entries must have. Raises StoreUnavailable if the hash of an entry
+        is not the one that the next entry names.
         """
         bodies: list[tuple[int, bytes]] = []
         for n in reversed(numbers):

@@ -128,8 +128,8 @@ def last_mirrored(place: MirrorPlace) -> int:
 
 
 def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
-    """Find an entry or snapshot on one mirror that is newer than entry `n`. Return its number and a name for it, or
-    None.
+    """Find an entry or snapshot on one mirror that is newer than entry `n`. Return its number, and words for it to
+    use in a message. None if there is nothing newer.
     """
     newest = _newest_snapshot(place)
     if newest > n:

@@ -20,7 +20,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def encoded_beginning(beginning: Beginning) -> bytes:
-    """Return the body of the object under `restore_key`, with a checksum."""
+    """Return the bytes of the object that has the whole beginning (its key: `keys.restore_key`), with a checksum."""
     return frame("restore", msgspec.msgpack.encode(beginning))
 
 

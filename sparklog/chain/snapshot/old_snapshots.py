@@ -152,7 +152,10 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
 
 
 def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
-    """Delete these chunks, except those that a snapshot may name that has appeared since the listing `found`."""
+    """Delete these chunks, unless a snapshot that has appeared since the listing `found` may name them.
+
+    Returns the counts and the errors.
+    """
     new = _NewSnapshots(store, found)
     new.look()
     gone = size_bytes = 0

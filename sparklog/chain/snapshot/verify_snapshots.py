@@ -17,8 +17,8 @@ Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, 
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """Return the manifests that can be read, oldest first. `differs` is called for damaged ones. Those deleted
-    meanwhile are left out.
+    """Return the manifests that can be read, oldest first. `differs` is called for damaged ones. Manifests
+    that were deleted meanwhile are left out.
     """
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):
@@ -32,8 +32,9 @@ def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
 
 
 def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> ClusterState | None:
-    """Return the state that a snapshot holds. None if it was deleted meanwhile, or is damaged: then `differs` is
-    called.
+    """Return the state that a snapshot holds. None if the snapshot is damaged, or was deleted meanwhile.
+
+    `differs` is called only for a damaged snapshot.
     """
     damaged: list[tuple[str, str, str]] = []
     for sha256 in snapshot.known_chunks(manifest):

@@ -162,7 +162,7 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
-    """Add the offsets that a commit wrote to `ranges`, as [start, end) by partition. Consecutive ranges are joined."""
+    """Add to `ranges` the offsets [start, end) that a commit wrote to each partition. Join consecutive ranges."""
     for written in result.ranges:
         known = ranges.setdefault(written.partition, [])
         if known and known[-1][1] == written.start:
@@ -337,8 +337,8 @@ def _timestamp_us(record: JsonRecord, number: int) -> int | None:
 def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:
     """Return the bytes of a JSON value: None for null, the UTF-8 of a string, the JSON text of anything else.
 
-    With `base64`, the value must be null or a base64 string, which is decoded. Raises InvalidInput, which names line
-    `number` and `what` the value is (key, value or header).
+    With `base64`, the value must be null or a base64 string, which is decoded. Raises InvalidInput, whose message has
+    `number` (the number of the line) and `what` (key, value or header).
     """
     body = bytes(raw)
     if body == b"null":

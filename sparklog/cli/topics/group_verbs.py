@@ -148,7 +148,7 @@ def evict(
     group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
     member: str = typer.Argument(metavar="MEMBER", help="The member's id, which describe shows."),
 ) -> None:
-    """Remove a member whose process is gone from its group at once.
+    """Remove a member from its group at once. Use this if the member's process is gone.
 
     Usually the other members or a coordinator evict such a member after its session timeout. If there are neither, use
     this command. If the member still works, its next commit is refused, and it joins again.

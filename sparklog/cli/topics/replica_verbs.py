@@ -154,8 +154,9 @@ def elect(
 ) -> None:
     """Elect leaders: by default, each partition gets its preferred leader back.
 
-    While the present leader can be reached, the new one must have all of its records. Partitions that can't have the
-    wanted leader now stay unchanged and are shown with the reason. If that is so for all of them, the command fails.
+    While the present leader can be reached, the new one must have all of its records. If the wanted leader of a
+    partition can't be elected, the partition stays unchanged and is shown with the reason. If no leader can be elected,
+    the command fails.
     """
     from sparklog.core.commands import ElectLeaders
     from sparklog.core.placement.replica_plans import (

@@ -84,8 +84,8 @@ class ClientCommitter(Committer):
         """Commit a command through the coordinator in force; without one, in this process as `Committer.submit` does.
 
         If the coordinator is silent, too busy or no longer leads, the command is sent again, to the coordinator that is
-        in force then. Raises the errors of `Committer.submit`, TryAgain (no coordinator took it in time; nothing was
-        changed), AccessRefused.
+        in force then. Raises the errors of `Committer.submit`, TryAgain (no coordinator accepted the command in time;
+        nothing was changed), AccessRefused.
         """
         clock = self.clock
         delivery = Delivery(submission, timeout_ms, clock.monotonic_ms(), may_commit_here=self._given is None)

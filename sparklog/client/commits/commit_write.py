@@ -70,7 +70,7 @@ def commit_append(
     attempts after the first refusal (None: until `timeout_ms` is over).
 
     Raises the errors of `Committer.submit`. The wait for replicas may end with NotEnoughReplicasAfterAppend or
-    RequestTimedOut, both with `landed` = YES.
+    RequestTimedOut: the write is committed even so, and the error's attribute `landed` is YES.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
     commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)

@@ -19,13 +19,16 @@ LOOKS_PER_SESSION = 3  # reads of the chain while a coordinator is silent: it wr
 
 
 class Delivery:
-    """A command to be committed within `timeout_ms`, counted from `now_ms`. Times are of a monotonic clock.
+    """A command to be committed within a time limit. All times are of one monotonic clock.
 
     `submission`: the command to send. Its `in_doubt` becomes true once an attempt got no answer and may have landed.
     """
 
     def __init__(self, submission: Submission, timeout_ms: int, now_ms: int, *, may_commit_here: bool = True) -> None:
-        """Begin a delivery. `may_commit_here`: true if this process can reach the metadata, not only coordinators."""
+        """Begin a delivery, which may take `timeout_ms` from `now_ms` on.
+
+        `may_commit_here`: true if this process can reach the metadata, not only coordinators.
+        """
         self.submission = submission
         self._may_commit_here = may_commit_here
         self._timeout_ms = timeout_ms

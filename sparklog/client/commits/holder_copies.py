@@ -25,7 +25,8 @@ from sparklog.storage.object_store import ObjectStore
 def with_present_holders(state: ClusterState, command: Append) -> Append:
     """Return the command without holders whose store was fenced, removed or registered again since the upload.
 
-    An object that would have no holder left keeps all of them, so that the error of the commit can name them.
+    If that would leave an object without any holder, the object keeps all its holders, so that the error of the commit
+    can name them.
     """
     registrations = state.registrations()
     objects = []
@@ -38,8 +39,8 @@ def with_present_holders(state: ClusterState, command: Append) -> Append:
 def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
     """For each store, the objects that it must get before the write can be committed: indexes in `command.objects`.
 
-    The leader's store of a partition needs all objects of the partition. In a push with `acks=all`, the whole ISR needs
-    them if too few in-sync stores have all of them.
+    The leader's store of a partition needs all of the command's objects with records of that partition. In a push with
+    `acks=all`, if too few in-sync stores have all these objects, every store of the ISR needs them.
     """
     by_partition: dict[TopicPartition, set[int]] = {}
     for slice_ in command.slices:
@@ -92,10 +93,10 @@ class HolderCopies:
         self._names = names
 
     def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
-        """Copy objects of the command to stores. Returns the command with these stores as holders.
+        """Copy objects of the command to stores. Returns the command with each store that got all copies as a holder.
 
         `wanted`: for each store, the objects that it lacks, as indexes in `command.objects` (see the function
-        `lacking`). Waits at most `timeout_ms`; a store that lacks copies after that does not become a holder.
+        `lacking`). Waits at most `timeout_ms`; a store that still lacks a copy then does not become a holder.
         """
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)

@@ -39,8 +39,9 @@ _encoder = msgspec.msgpack.Encoder()
 class WaitingCaller:
     """A caller that waits for the outcome of its command. `body`: the command, encoded.
 
-    `request`: if this caller is a carrier, the callers whose commands it sends, itself among them. None for any other
-    caller, and once the request has ended. `sent`: true once the carrier has begun to send.
+    A caller that sends a request for itself and for others is a carrier. `request`: the callers whose commands a
+    carrier sends, itself among them; None for any other caller, and once the request has ended. `sent`: true once the
+    carrier has begun to send.
     """
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
@@ -56,7 +57,10 @@ class WaitingCaller:
 
 
 class SharedRequests:
-    """Collects the commands of several threads, and sends them to a coordinator by `post`. Thread-safe."""
+    """Collects the commands of several threads, and sends them to a coordinator together. Thread-safe.
+
+    The constructor's argument `post` is the function that sends a request.
+    """
 
     def __init__(self, post: Post) -> None:
         self._post = post
@@ -90,7 +94,10 @@ class SharedRequests:
                 )
 
     def _depart(self) -> None:
-        """Choose carriers for waiting commands, and wake them, until fewer commands wait than are under way."""
+        """Divide the waiting commands into requests, until fewer commands wait than are under way.
+
+        Wakes the first caller of each request, its carrier, which then sends it.
+        """
         while self._queue and len(self._queue) >= sum(self._under_way.values()):
             carried = commands_of_a_request(self._queue)
             carrier = carried[0]
@@ -115,7 +122,7 @@ class SharedRequests:
         self._arrive(carrier, outcomes)
 
     def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
-        """End the request of this carrier: give each of its callers its outcome, and choose the next carriers."""
+        """End the request that `carrier` sent: set the outcome of each caller in it, and begin the next requests."""
         with self._turn:
             for waiting, outcome in zip(carrier.request or (), outcomes, strict=True):
                 if waiting.outcome is None:
@@ -126,7 +133,10 @@ class SharedRequests:
             self._depart()
 
     def _leave(self, waiting: WaitingCaller) -> None:
-        """Remove a caller that stops waiting. If it is an interrupted carrier, its callers get an error as outcome."""
+        """Remove a caller that stops waiting.
+
+        If this caller was to send a request and was interrupted, each caller in that request gets an error as outcome.
+        """
         with self._turn:
             if waiting.outcome is None and waiting in self._queue:
                 self._queue.remove(waiting)

@@ -188,7 +188,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return table
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records one by one; ends if none comes within `consumer_timeout_ms` (None: never ends).
+        """Yield records one by one. Ends if no record comes within the option `consumer_timeout_ms` (None: never ends).
 
         While the caller processes a record, `position` is already the offset after it. Auto-commit includes the record
         only once the caller asks for the next one. Raises the errors of `poll`.

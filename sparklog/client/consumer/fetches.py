@@ -101,9 +101,10 @@ class Fetches:
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
     ) -> None:
-        """Begin to fetch the partitions in `coming`, which are read next, if their stores are slow and memory allows.
+        """Begin to fetch from the partitions that will be read next, `coming`. Fetches nothing from fast stores.
 
-        Reads that were begun here and not used yet hold at most `most_bytes` together.
+        Reads that were begun here and not used yet hold at most `most_bytes` together. Begins no read that might bring
+        all open reads together above MOST_OPEN_BYTES.
         """
         left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
         for unread in coming:
@@ -179,7 +180,10 @@ class Fetches:
         return sum(fetch.open_bytes for fetch in self._open.values()) + BYTES_AHEAD <= MOST_OPEN_BYTES
 
     def _make_room(self) -> None:
-        """Close the reads used longest ago, until the rest, without the newest, may hold at most MOST_OPEN_BYTES."""
+        """Close reads, the one used longest ago first, until the open reads may hold at most MOST_OPEN_BYTES together.
+
+        The read used last is never closed, and its bytes don't count.
+        """
         others = list(self._open.items())[:-1]
         too_much = sum(fetch.open_bytes for _, fetch in others) - MOST_OPEN_BYTES
         for key, fetch in others:

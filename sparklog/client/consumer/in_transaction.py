@@ -27,9 +27,10 @@ class ReadInTransaction:
         """The command that commits the consumer's positions, fenced by its generation; None if all are committed.
 
         `with_records`: true if the transaction also writes records. Raises IllegalGeneration if partitions were taken
-        away after their records were returned; if the consumer was closed, subscribed or assigned again in the block;
-        or if the transaction writes records, but the consumer has rewound and not read since: then the records were
-        made from an earlier read. Also raises the errors of `ConsumerReading.settle`.
+        away after their records were returned, but before these were committed; if the consumer was closed, subscribed
+        or assigned again inside the transaction's `with` block; or if the transaction writes records, but the consumer
+        was rewound and has not read since, so that these records were made from an earlier read. Also raises the errors
+        of `ConsumerReading.settle`.
         """
         self._reading.settle()
         self._reading.commits.wait()

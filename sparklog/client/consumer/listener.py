@@ -11,7 +11,7 @@ class RebalanceListener:
     """Methods that the consumer calls, inside its own calls, when its partitions change. Override those you need."""
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """Called when the consumer is about to give up these partitions; `position` still works for them.
+        """Called when the consumer is about to give up these partitions. `Consumer.position` still works for them.
 
         In a rebalance they may already belong to another member, so a commit here is refused (IllegalGeneration). If
         the consumer is closing or changes its subscription, a commit here is accepted.

@@ -40,7 +40,10 @@ End = tuple[Offset, LeaderEpoch]
 
 @dataclass(frozen=True, slots=True)
 class PolledRecords:
-    """The records of one read, and the positions after them, by partition. Pass `ends` to `hand_out`."""
+    """The records of one read (`pieces`), and the consumer's positions after these records, by partition (`ends`).
+
+    Pass `ends` to `ConsumerReading.hand_out`.
+    """
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
@@ -232,8 +235,9 @@ class ConsumerReading:
     def tend(self, *, look: bool = False) -> None:
         """Do the periodic work: report finished commits, auto-commit if due, stay a member, adopt a changed share.
 
-        Reads the chain every `heartbeat_interval_ms`, and at once if the newest state known here has another generation
-        of the group. `look`: true if the caller has just read the chain; then the share is checked in any case.
+        Reads the chain at the interval of the option `heartbeat_interval_ms`, and at once if the newest state known
+        here has another generation of the group. After that, checks the share. `look`: true if the caller has just read
+        the chain, so that the share is checked in any case.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()
@@ -270,9 +274,11 @@ class ConsumerReading:
             self._listener.on_partitions_assigned(places({key: change.share[key] for key in change.assigned}))
 
     def _begin(self) -> None:
-        """Choose the start in new partitions. A member of a group commits starts that auto_offset_reset=latest chose.
+        """Choose the offset at which to begin in each new partition.
 
-        Otherwise a member that takes over might begin at a later end of the log, and skip the records in between.
+        If that is the end of the log (auto_offset_reset=latest), a member of a group commits it at once. Otherwise
+        another member that gets the partition later might begin at a later end of the log, and skip the records in
+        between.
         """
         state = self._connection.follower.state
         at_end = self.positions.begin(state, self._shares.committed(state))

@@ -102,8 +102,8 @@ class Shares:
     ) -> Callable[[], None]:
         """Return a function that commits the positions in `rows`. It may run in another thread.
 
-        Functions of several calls must run in the order of the calls. `share` and `generation` are those under which
-        the positions were read: if the member has a newer generation by now, the commit is refused, because its
+        Run the returned functions in the order in which they were made. `share` and `generation` are those under which
+        the positions were read: if the group has a newer generation by now, the commit is refused, because the
         partitions may belong to other members. Raises InvalidGroupId without a group, and the errors of
         `rows_to_commit`.
         """

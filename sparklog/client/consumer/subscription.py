@@ -39,12 +39,12 @@ class Subscription:
         }
 
     def sizes(self, state: ClusterState) -> dict[TopicId, int]:
-        """Number of partitions that each of the topics has now."""
+        """Number of partitions of each subscribed topic that exists in `state`."""
         topics = filter(None, map(state.topic_named, self.names(state)))
         return {topic.topic_id: topic.partitions for topic in topics}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The subscribed topics that exist, for `Records.topics`: a change of one ends the wait for records."""
+        """The subscribed topics that exist. If one is deleted or gets new partitions, a wait for records ends."""
         return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
 
 
@@ -63,7 +63,7 @@ class Assignment:
         return self.chosen
 
     def sizes(self, state: ClusterState) -> dict[TopicId, int]:
-        """Number of partitions that each of the topics has now."""
+        """Number of all partitions, chosen or not, of each topic with a chosen partition."""
         return {key.topic_id: state.topics[key.topic_id].partitions for key in self.chosen}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:

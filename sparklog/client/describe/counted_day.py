@@ -123,8 +123,8 @@ def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
     """Approximate bytes of objects and indexes on each store.
 
     A store's result is the total size of the partitions with a replica there, times a factor. The factor is the bytes
-    of all objects and indexes, divided by the total size of all partitions. Both count each object and each partition
-    once, however many stores have it.
+    of all objects and indexes, divided by the total size of all partitions. In the factor, each object and each
+    partition counts once, however many stores have it.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

@@ -111,7 +111,7 @@ class GroupMember:
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
-        """The group's committed offsets in this member's partitions, without partitions that have none."""
+        """The group's committed offset in each of this member's partitions that has a committed offset."""
         self._owner.check()
         state = self._connection.follower.newest_state()
         offsets = committed(state, self.group)
@@ -130,9 +130,9 @@ class GroupMember:
     ) -> Callable[[], None]:
         """Return a function that commits these offsets. It may run in another thread.
 
-        Functions of several calls must run in the order of the calls. The commit is made under `generation`, by default
-        that of the last `poll`, even if the member has another generation when the function runs. Raises at once the
-        errors of invalid offsets (`rows_to_commit`).
+        Run the returned functions in the order in which they were made. The commit is made under `generation`, by
+        default that of the last `poll`, even if the member has another generation when the function runs. Raises at
+        once the errors of invalid offsets (`rows_to_commit`).
         """
         return partial(self._commit, self.command(offsets, metadata, generation))
 

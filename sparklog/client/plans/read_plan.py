@@ -44,7 +44,8 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
 
     Raises InvalidOption (offsets for other partitions than those read, or a start after the end),
     UnknownTopicOrPartition, Conflict (the topic has another id than the option topicId), and OffsetOutOfRange or
-    DataLoss if requested records are gone. With `fail_on_data_loss` false, the plan has only the existing records.
+    DataLoss if requested records are gone. If the option failOnDataLoss is false, the plan has just the records that
+    exist.
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
@@ -201,9 +202,10 @@ def _resolved(bound: ReadBound, topic: Topic, partition: Partition, by_time: Off
 def _lost(
     place: str, wanted: tuple[int, int], readable: tuple[int, int], options: ReadOptions, warnings: list[str]
 ) -> None:
-    """Report that requested records are gone: raise OffsetOutOfRange, or, without `fail_on_data_loss`, add a warning.
+    """Report that requested records are gone: raise OffsetOutOfRange, or add a text to `warnings`.
 
-    `wanted`, `readable`: the requested and the readable offsets, [start, end).
+    If the option failOnDataLoss is true, raises; otherwise adds the text. `wanted`, `readable`: the requested and the
+    readable offsets, [start, end).
     """
     message = (
         f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), "

@@ -37,8 +37,8 @@ def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, w
 def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPositions | None) -> StreamPositions:
     """The high watermark of each partition of the stream. `known`: the stream's positions; None before its first batch.
 
-    A deleted topic is left out if the stream has a position in it (`losses_at` reports it), if `known` is None, or if
-    `fail_on_data_loss` is false. For any other deleted topic, raises UnknownTopicOrPartition.
+    A topic that does not exist is left out in three cases: `known` has a position in the topic (`losses_at` reports the
+    loss), `known` is None, or the option failOnDataLoss is false. In any other case raises UnknownTopicOrPartition.
     """
     assert options.subscription is not None
     had = None if known is None else {topic for topic, _ in known.at}
@@ -236,7 +236,11 @@ def _key(position: Position) -> TopicPartition:
 
 
 def _stored_bytes(state: ClusterState, position: Position, offsets: OffsetRange) -> int:
-    """The stored bytes of a range. At least 1 for a range with offsets, so that a byte limit never stops a stream."""
+    """The number of stored bytes of the records in a range of offsets. At least 1, unless the range is empty.
+
+    With 0 bytes, a limit in bytes would give the partition no share of a micro-batch, and the stream would not pass the
+    range.
+    """
     if offsets.start >= offsets.end:
         return 0
     return max(1, weigh(state, position.topic_id, position.partition, offsets).size_bytes)

@@ -57,11 +57,11 @@ def upload_task_rows(
 ) -> TaskWritten:
     """Check and upload the rows of one task.
 
-    `sticky`: a number that chooses the first partition for records without a key; a task of several gives its own
-    number. `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its subclasses (wrong
-    columns, unknown topic, partition out of range, record too large, a key missing on a compacted topic),
-    NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After an
-    error, uploaded objects stay as orphans.
+    `sticky`: a number that chooses the first partition for records without a key. If a write has several tasks, each
+    gives a different number. `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its
+    subclasses (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted
+    topic), NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After
+    an error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
         stores or Stores(plan.addresses),
@@ -101,7 +101,8 @@ def upload_task_rows(
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
     """Raise the errors that `upload_task_rows` would raise for these rows. Uploads nothing.
 
-    In Java, `TopicWriter.takes` has the same rules, and this function words its errors.
+    Java checks rows by the same rules (`TopicWriter.takes`). Once it has refused a row, this function is called with
+    that row, to raise the error.
     """
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
@@ -137,10 +138,11 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
 
 
 def without_failed(plan: WritePlan, written: TaskWritten, errors: Mapping[StoreId, BaseException]) -> TaskWritten:
-    """Return what a task has written, for the stores that were not given up: `errors` has those that were.
+    """Return what a task has written, corrected for stores that failed. `errors`: the error of each failed store.
 
-    A store that was wiped or swapped has lost all objects of the task, so it holds none. Another one holds those that
-    it took before its error. Raises StoreUnavailable if no holder of an object is left.
+    A failed store that was wiped or swapped has lost all objects of the task, so it is no longer a holder of any. Any
+    other failed store is still a holder of the objects that it stored before its error. Raises StoreUnavailable if an
+    object has no holder left.
     """
     swapped = wiped_or_swapped(errors)
     objects = [_without(uploaded, swapped, errors) if swapped else uploaded for uploaded in written.objects]

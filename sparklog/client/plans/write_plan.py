@@ -45,8 +45,8 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
 
     `store_sets`: the different sets of stores to which partitions are written. `set_of[p]`: the index of partition p's
-    set in `store_sets`; empty if all partitions have the same set. `needs_key`: the topic is compacted. `oldest_us`,
-    `newest_us`: limits of the records' timestamps, in microseconds; None: no limit.
+    set in `store_sets`; `set_of` is empty if all partitions have the same set. `needs_key`: the topic is compacted.
+    `oldest_us`, `newest_us`: limits of the records' timestamps, in microseconds; None: no limit.
     """
 
     topic_id: TopicId
@@ -180,7 +180,7 @@ def append_command(
 
 
 def create_first(name: str) -> str:
-    """The end of an error text about the missing topic `name`: how to create it, because no write does."""
+    """The last part of an error text about the missing topic `name`. It says how to create the topic."""
     return f"; no write creates a topic: sparklog topic create {name}"
 
 

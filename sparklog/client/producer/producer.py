@@ -140,10 +140,10 @@ class Producer(AnswersKafkaMethods):
         """Put a record into the buffer. The returned future is done once the record is committed as `acks` asks.
 
         Key and value are bytes, text (encoded as UTF-8) or None, or objects that the producer's serializers accept.
-        Without `partition`, a hash of the key chooses the partition, as in Kafka's producer; all records of a flush
-        without partition and key go to the same partition of their topic. `timestamp_ms` is by default the present
-        time. Blocks while the buffer is full, for up to `max_block_ms` (None: the producer's setting), then raises
-        RequestTimedOut. Also raises RecordTooLarge, InvalidRecord, InvalidInput, InvalidOption,
+        Without `partition`, a hash of the key chooses the partition, as in Kafka's producer. In each flush, those
+        records of a topic that have neither partition nor key all go to one partition. `timestamp_ms` is by default the
+        present time. Blocks while the buffer is full, for up to `max_block_ms` (None: the producer's setting), then
+        raises RequestTimedOut. Also raises RecordTooLarge, InvalidRecord, InvalidInput, InvalidOption,
         UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active; the errors of a serializer. After
         an error, the record is not sent.
         """
@@ -337,7 +337,10 @@ class Producer(AnswersKafkaMethods):
                     self._idle -= 1
 
     def _take(self) -> Callable[[], None]:
-        """Turn the waiting records into a flush. Returns a task that finds their partitions. Needs `_lock`."""
+        """Turn the waiting records into a flush. The caller holds `self._lock`.
+
+        Returns the next task for a sender thread: to find the partitions of these records.
+        """
         waiting, self._waiting = self._waiting, {}
         flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
         self._noticed = False

@@ -1,7 +1,7 @@
 """Futures for the outcomes of sent records: one for each record, which costs almost nothing until it is used.
 
-The records of one topic in one flush share a condition and their outcomes (`SentRecords`). A future only has a
-reference to these, and the index of its record.
+The records of one topic in one flush share an object `SentRecords`. It has the outcomes, and the condition variable on
+which threads wait for outcomes. A future only has a reference to this object, and the index of its record.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Outcome = WrittenRecords | BaseException
 class SentRecords:
     """The outcomes of the records of one topic in one flush, by their indexes in the order of `send`. Thread-safe.
 
-    `partitions`: the partition of each record, set before the first outcome. With `unawaited` (acks=0) all futures are
-    done from the beginning.
+    `partitions`: the partition of each record, set before the first outcome. If the constructor is called with
+    `unawaited` (acks=0), all futures are done from the beginning.
     """
 
     __slots__ = (
@@ -139,7 +139,10 @@ class SentRecords:
             log.exception("a callback of a producer failed")
 
     def ask(self, future: RecordFuture, waiter: Any) -> None:
-        """Register a waiter of `concurrent.futures` to notify when `future` is done. The caller holds `condition`."""
+        """Register a waiter of `concurrent.futures`, which is notified when `future` is done.
+
+        The caller holds `self.condition`.
+        """
         self._asked[future.index, id(waiter)] = (future, waiter)
 
     def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:

@@ -23,9 +23,10 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class SendableTopic:
-    """A topic as the producer knows it. `send` checks each record against it: an invalid record must not fail others.
+    """A topic as the producer knows it. `Producer.send` uses it to check each record of the topic.
 
-    `limits`: `flush.messages` and `flush.ms` of the topic; None if neither is set.
+    So no invalid record gets into a flush, where it would make the write of other records fail. `limits`: the topic's
+    config `flush.messages` and `flush.ms`; None if neither is set.
     """
 
     __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
@@ -94,9 +95,10 @@ class SendableTopics:
         timestamp_ms: int | None,
         partition: int | None,
     ) -> tuple[SendableTopic, Cells, int]:
-        """Check and serialize a record. Returns its topic, its cells (`CELLS`), and its size in the buffer in bytes.
+        """Check and serialize a record. Returns its topic, its cells, and the bytes that it takes in the buffer.
 
-        Raises the errors of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
+        The cells are key, value, headers, timestamp in microseconds, and partition (None: not given). Raises the errors
+        of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
         """
         sendable = self._known.get(topic) or self._found(self._connection.follower.state, topic)
         if self._value_serializer is not None and value is not None:

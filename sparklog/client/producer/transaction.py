@@ -20,11 +20,11 @@ Possible failures, and their effect:
   continues after the processed records.
 - The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its last commit
   or seek.
-- Another member has the partitions by now: the commit has this member's id and generation, so it is refused, as in
-  KIP-447 (IllegalGeneration, UnknownMemberId).
-- The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads more. Then
-  the consumer rewinds to its last commit or seek. Without a consumer the command is not sent again: if the program runs
-  the block again, it may write its records twice.
+- Another member of the group has the partitions by now: the commit names the consumer's member id and its old
+  generation, so it is refused, as in KIP-447 (IllegalGeneration, UnknownMemberId).
+- The commit gets no answer (the error's `landed` is UNKNOWN): the same command is sent again before the consumer reads
+  more. Then the consumer rewinds to its last commit or seek. Without a consumer the command is not sent again: if the
+  program runs the block again, it may write its records twice.
 - A newer instance of the producer is active (InvalidProducerEpoch), or the producer was closed (InvalidInput): neither
   is written.
 
@@ -88,7 +88,8 @@ _NOT_LANDED: Final = (
 class TransactionalReader(Protocol):
     """A consumer as a transaction uses it.
 
-    `read_at`: the number of the consumer's last read, from the counter ORDER; -1 before its first read.
+    `read_at`: the number of the consumer's last read; -1 before its first read. One counter numbers all reads and all
+    transactions of the process, to show which came first.
     """
 
     read_at: int
@@ -214,8 +215,8 @@ class Transaction:
     ) -> None:
         """Add a record, with the parameters of `Producer.send`. Nothing is written before the end of the block.
 
-        Raises the errors of `Producer.send`, and RecordTooLarge if the records of the transaction take more than
-        `buffer_memory`.
+        Raises the errors of `Producer.send`, and RecordTooLarge if the records of the transaction take more memory than
+        the producer's setting `buffer_memory` allows.
         """
         self._check_open()
         _, cells, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)

@@ -25,8 +25,9 @@ CELLS: Final = len(_KINDS)  # cells of a record: key, value, headers, timestamp 
 class WaitingRecords:
     """The records of one topic that wait to be sent, in the order of `send`, and their outcomes (`sent`).
 
-    `cells` has CELLS values for each record, one record after the other. One call of `extend` adds a whole record, so
-    that an interrupt can't leave a part of one. `since_ms`: when the first record was sent, by a monotonic clock.
+    The list `cells` has key, value, headers, timestamp and partition of the first record, then those of the next one,
+    and so on. A record is added by one call of `cells.extend`, so that an interrupt can't leave a part of it there.
+    `since_ms`: when the first record was sent, by a monotonic clock.
     """
 
     __slots__ = ("cells", "sent", "since_ms")
@@ -49,7 +50,7 @@ class RoutedRecords:
         self.sent = sent
 
     def parts(self) -> dict[TopicPartition, int]:
-        """The number of records in each partition that has any."""
+        """The number of records in each partition, without partitions that get no record."""
         if isinstance(self.partitions, int):
             return {TopicPartition(self.topic_id, PartitionIndex(self.partitions)): self.rows.num_rows}
         counts = np.bincount(self.partitions)
@@ -120,5 +121,5 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
 
 
 def naming_topic(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """Add a column `topic` to the rows, with the name `topic` in every row."""
+    """Add a column to the rows that names their topic. `topic` is the name, the same in every row."""
     return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

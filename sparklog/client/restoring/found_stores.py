@@ -117,9 +117,9 @@ class FoundStores:
         return mirrored
 
     def newer(self) -> str | None:
-        """Return a text if there is evidence of a newer chain, or of newer entries, than were read; None otherwise.
+        """Return a text if a found store shows that there is a newer chain, or newer entries, than the mirrors have.
 
-        Reads the stores again.
+        Returns None otherwise. Reads the stores again.
         """
         for store, found_store in sorted(self.found.items()):
             for number, owner in found_store.owners.items():
@@ -134,7 +134,7 @@ class FoundStores:
         return None if what is None or what[0] <= self.head.n else what[1]
 
     def newest_checkpoint(self) -> int:
-        """Return the newest entry of the chain for which a found store has a checkpoint; -1 if there is none.
+        """Return the number of the newest entry for which a found store has a checkpoint; -1 without a checkpoint.
 
         The lost chain had at least this entry.
         """

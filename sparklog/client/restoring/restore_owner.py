@@ -58,9 +58,10 @@ def number_of(stores: FoundStores, owner: Owner) -> int:
 
 
 def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
-    """Make sure that the restore `number`, with the mark `other`, never begins: put `owner` under its `restore_key`.
+    """Make sure that the restore `number`, with the mark `other`, never begins.
 
-    Raises Conflict if that restore has begun, and StoreUnavailable if its address, `other.cluster`, can't be reached.
+    Puts the mark `owner` at that restore's address, `other.cluster`, under the key which the beginning of its chain
+    would get. Raises Conflict if that restore has begun, and StoreUnavailable if the address can't be reached.
     """
     try:
         existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))

@@ -37,7 +37,7 @@ log = logging.getLogger("sparklog")
 def lost_while_fenced(
     connection: Connection, store: Store, target: ObjectStore, zone: str | None
 ) -> tuple[HeldEnd, ...]:
-    """Find the partitions whose objects a fenced store lacks. Returns for each how far the store still has its log.
+    """Find the partitions of which a fenced store lacks objects. Returns for each the offset where its log there ends.
 
     Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target`: the store,
     opened at the address to register; `zone`: the zone to register. Raises AnotherIncarnation if the store was wiped or

@@ -60,8 +60,8 @@ _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system st
 class StoreHealth:
     """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
-    `remarks`: findings that make no read or write fail. `free_bytes`: None if unknown. `appends_untried`: true if the
-    trial write on a disk was not in a folder of append objects, because there are none yet.
+    `remarks`: findings that make no read or write fail. `free_bytes`: None if unknown. `appends_untried`: true for a
+    disk that has no folder of append objects yet, so that the trial write was made in another folder.
     """
 
     store: str

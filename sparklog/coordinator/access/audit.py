@@ -1,4 +1,4 @@
-"""The audit of a coordinator: a line of JSON for each command, and for each request refused before it had a command.
+"""The audit of a coordinator: a line of JSON for each command, and for each request refused before a command was read.
 
     {"time":"2026-11-22T14:03:11.120Z","principal":"loader","address":"10.0.0.7","verb":"write","topics":["orders"],
      "kind":"append","command_id":"…","entry":4711}

@@ -51,9 +51,9 @@ class Gate:
     """ASGI middleware that passes on only permitted requests.
 
     `access` returns the access file in force. If `access` is None, there is no access file, and every caller may do
-    everything. Then the header Host must name this machine or one of `hosts`, so that a web page can't reach the
-    coordinator through a domain of its own (DNS rebinding). If the header Origin is present, it must also name one of
-    these hosts: a browser names there the site whose page has sent the request.
+    everything. In that case, the headers Host and Origin may name only this machine and `hosts`, the coordinator's own
+    names. So a web page can't reach the coordinator through a domain of the page's author (DNS rebinding): in Origin, a
+    browser names the site whose page has sent the request.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Gate:
 
         `for_people`: the token may also be a password of HTTP's Basic authentication. Raises AuthenticationFailed if
         the token is missing or unknown. Without an access file, raises ClusterAuthorizationFailed if Host or Origin
-        names neither this machine nor one of `hosts`.
+        names neither this machine nor a host given to the constructor.
         """
         if self._access is None:
             self._check_host(request)
@@ -134,7 +134,10 @@ class Gate:
         return principal
 
     def _check_host(self, request: Request) -> None:
-        """Raise ClusterAuthorizationFailed unless Host, and Origin if present, name this machine or one of `hosts`."""
+        """Raise ClusterAuthorizationFailed if the header Host or the header Origin names a host that is not allowed.
+
+        Allowed are this machine, and the hosts given to the constructor. Both headers may be absent.
+        """
         host = _name(request.headers.get("host", "localhost"))
         origin = request.headers.get("origin")
         for name in (host,) if origin is None else (host, _name(origin.partition("://")[2])):

@@ -79,7 +79,8 @@ def access_in(path: str, say: Say) -> RenewedFiles[Access]:
 class Certificate:
     """The certificate and key of a TLS server, from two files that are read again when they change.
 
-    `context` stays the same object, and each new connection gets the newest certificate.
+    The attribute `context`, the server's TLS context, is always the same object. Through it, each new connection gets
+    the newest certificate.
     """
 
     def __init__(self, certificate: str, key: str, say: Say) -> None:

@@ -95,8 +95,8 @@ class ConnectionTable(Generic[C]):
         """The connection to drop so that a new one can be admitted; None if no connection may be dropped now.
 
         It is the connection that has been SILENT longest. If none is SILENT, it is the one that has been IDLE longest.
-        If none is IDLE either, it is the one that has been RECEIVING longest, once that is at least
-        `evict_receiving_s`.
+        If none is IDLE either, it is the one that has been RECEIVING longest, if it has been so for at least
+        `ConnectionLimits.evict_receiving_s`.
         """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:

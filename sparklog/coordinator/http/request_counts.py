@@ -14,7 +14,10 @@ OTHER = "other"  # for requests without a route: arbitrary paths must not become
 
 
 class RequestCounts:
-    """ASGI middleware that counts each reply in `activity`: by route and HTTP status, and an error also by its code."""
+    """ASGI middleware that counts each reply by its route and HTTP status, and each error also by its code.
+
+    The counts are kept in the Activity that the constructor is given.
+    """
 
     def __init__(self, app: ASGIApp, activity: Activity, routes: Iterable[Route]) -> None:
         self._app = app

@@ -76,7 +76,7 @@ class Connections:
         return True
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to look for overdue connections every `sweep_s`, until no connection is open."""
+        """Begin to look for overdue connections every `ConnectionLimits.sweep_s`, until no connection is open."""
         if self._sweeping is None:
             self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
 
@@ -260,4 +260,4 @@ class ServerConnection(HttpToolsProtocol):
 
 
 class _TooManyRequests(Exception):
-    """Raised if `pipelined` requests already wait on one connection."""
+    """Raised if a request arrives while `ConnectionLimits.pipelined` requests already wait on its connection."""

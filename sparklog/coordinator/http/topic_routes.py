@@ -216,8 +216,8 @@ def offsets_of(
 ) -> OffsetsReply:
     """The wanted offsets of partitions: earliest, latest, by time, or the end of a leader epoch.
 
-    A look-up by time first catches up `follower`, and then reads objects. Raises UnknownTopicOrPartition, and the
-    errors of `first_at_or_after`.
+    For a look-up by time, `follower` first reads the chain to its end, and then objects are read. Raises
+    UnknownTopicOrPartition, and the errors of `first_at_or_after`.
     """
     topic = topic_of(state, wanted.topic)
     partitions = [partition_of(state, topic, offset.partition) for offset in wanted.offsets]

@@ -142,7 +142,10 @@ class Waits:
         self._set_some(self._purgatory.advance(self._follower.state))
 
     def _set_some(self, done: list[Operation]) -> None:
-        """Answer these requests, AT_ONCE in each round of the event loop, so that commits can run in between."""
+        """Answer the requests `done`: at most AT_ONCE of them now, and the others in later rounds of the event loop.
+
+        So commits can run in between.
+        """
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
         if len(done) > AT_ONCE:

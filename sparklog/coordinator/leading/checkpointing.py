@@ -44,7 +44,7 @@ class Checkpointing:
         self._end = None
 
     def write(self) -> None:
-        """Write what has changed. Reports the failure of a store once."""
+        """Write the checkpoints that have changed. If a store fails several times in a row, report that only once."""
         state = self._follower.state
         try:
             failed: dict[str, str] = dict(self._files.write(state, self._stores(state)).items())

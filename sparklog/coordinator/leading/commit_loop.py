@@ -28,7 +28,10 @@ AWAKE = 32  # commands whose callers wake in one round of the loop: the first re
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of `submit_all`: `open` of its commands are not done yet, and `done` completes when all are."""
+    """A call of `submit_all`. `open`: the number of its commands that are not done yet.
+
+    `done` completes when all commands of the call are done.
+    """
 
     open: int
     done: asyncio.Future[None]

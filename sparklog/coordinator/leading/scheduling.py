@@ -25,7 +25,10 @@ FIRST_DELAY_MS: Final = 30_000  # longest delay of the first job, as in Kafka: a
 
 
 class Scheduling:
-    """The schedule of one coordinator. Without a `runner` no job runs. To be used in one event loop."""
+    """Runs the scheduled jobs of one coordinator while it leads. To be used in one event loop.
+
+    `runner` is the object that runs a job. If `runner` is None, no job runs.
+    """
 
     def __init__(
         self,

@@ -289,9 +289,9 @@ def _outcome(ticket: Ticket) -> Outcome:
 
 
 def storage_failure(reply: SubmitReply, before: str) -> str:
-    """The text of the first storage error in the reply; "" if a command landed.
+    """Return "" if any command in the reply was applied, else the text of the reply's first storage error.
 
-    If no command landed and none failed because of storage, return `before`, the text for the previous reply.
+    If no command was applied and there is no storage error, return `before`, the text for the previous reply.
     """
     errors = [outcome.error for outcome in reply.outcomes]
     if None in errors:

@@ -1,4 +1,4 @@
-"""The routes of the web pages. Each handler takes an observation, and renders its page in a thread."""
+"""The routes of the web pages. Each handler makes a new `Observation`, and renders its page from it in a thread."""
 
 from __future__ import annotations
 

@@ -199,8 +199,8 @@ def stores(seen: Observation) -> dict[str, Any]:
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
     """The content of the page of the chain: the newest entries.
 
-    Consecutive quiet entries, which only show that processes are alive, become one row (`folded`) unless `every` is
-    true.
+    If `every` is true, the page shows each entry in a row of its own. Otherwise it shows consecutive quiet entries of
+    one author as one row: see the function `folded` in `chain_tail.py`.
     """
     return {"tail": tail, "charts": charts(seen), "every": every}
 

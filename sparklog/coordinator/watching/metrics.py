@@ -1,7 +1,7 @@
 """`/metrics` for Prometheus, made from one `Observation` at each scrape. The names are in `metric_names.py`.
 
-No metric has a label for a partition, and the number of topics and consumer groups with labels is bounded: there are
-few stores and jobs, but there may be tens of thousands of partitions.
+No metric has a label for a partition, because there may be tens of thousands of partitions. Only a limited number of
+topics, consumer groups and jobs have metrics of their own. Every store has its own metrics, because stores are few.
 """
 
 from __future__ import annotations

@@ -23,7 +23,10 @@ _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ValueType(StrEnum):
-    """The type of a config value, and how the value is written. The name of a time or a size ends with its unit."""
+    """The type of a config value, and how the value is written.
+
+    If the value is a time or a size, the name of its key ends with the unit, as in `retention.ms`.
+    """
 
     INT = "int"  # 32 bit, signed
     LONG = "long"  # 64 bit, signed
@@ -224,5 +227,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """Return a `struct` with the fields `given` and with `values`: the value of key `a.b` becomes the field `a_b`."""
+    """Return an instance of `struct`. The value of key `a.b` in `values` becomes its field `a_b`.
+
+    `given`: more fields, by name. They take precedence over those from `values`.
+    """
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

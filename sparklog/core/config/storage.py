@@ -52,8 +52,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
-        """Return the settings of a store by key. `at_root` means that the store is at the chain's own address: then the
-        chain's settings apply where the store has none of its own.
+        """Return the settings of a store by key.
+
+        `at_root` means that the store is at the chain's own address. The settings for METADATA_STORE, the id of the
+        chain's store, then apply where the store has none of its own.
         """
         by_key = self.of(METADATA_STORE) if at_root else {}
         prefix = f"{store.lower()}."

@@ -33,8 +33,9 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prices_of(provider: str, tables: Mapping[str, Any], where: str) -> Prices:
-    """Return the prices of `provider` from `tables`, the content of a price file. Raises InvalidOption, which gives
-    `where`, the path of the file.
+    """Return the prices of `provider` from `tables`, the content of a price file.
+
+    `where` is the path of the file, for errors. Raises InvalidOption if the file has no valid prices of the provider.
     """
     if provider not in tables:
         raise InvalidOption(

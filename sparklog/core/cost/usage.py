@@ -47,8 +47,10 @@ class WrittenObjects(msgspec.Struct, frozen=True):
 
 
 class EntryWork(msgspec.Struct, frozen=True):
-    """The work behind some entries. `planned` counts the entries that are not by a coordinator: their authors first had
-    to read the chain.
+    """The work that led to a number of entries, and the total size of these entries in the chain.
+
+    `planned` counts the entries that are not by a coordinator: their authors first had to read the chain. `bodies`: the
+    requests that stored the bodies of large appends, which are objects beside the chain.
     """
 
     entries: int = 0

@@ -56,10 +56,13 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     """Return the result of the earlier write that the command repeats; None if it repeats none.
 
-    A write is a repeat if its application has written this version or a higher one, or its producer these batches.
-    Raises the errors of `check_run` and `repeated_batch`, for example if a batch neither repeats an earlier one nor
-    continues the last one; WriteLost if an election left only a part of the batch; and for a write with acks=all and
-    without `pull` the errors of `_check_committed`.
+    A write is a repeat if its producer has already written the same batches, or if its application has already written
+    the same version or a higher one. But if a higher one was written, `check_run` refuses a write whose application has
+    a run or a `made_of`.
+
+    Raises the errors of `check_run` and `repeated_batch`. Raises WriteLost if an election left only a part of a
+    repeated batch, and InvalidInput if only some of the batches are repeats. If the command has acks=all without
+    `pull`, raises the errors of `_check_committed` for a repeated batch that is not on every in-sync replica yet.
     """
     application = command.application
     if application is not None:
@@ -281,8 +284,8 @@ def _replicas_after(
     """Return the changes of replicas that must be recorded with the write, at most one for each partition.
 
     A partition has a change if after the write some replica lacks a part of the log, or if a move ends with the write.
-    Raises InvalidRequiredAcks if the write needs acks=all and push, and the error of the first partition that refuses
-    the write.
+    Raises InvalidRequiredAcks if the write must have acks=all and push, but does not. If partitions refuse the write,
+    raises the error of the first one.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:

@@ -40,8 +40,8 @@ from sparklog.core.types import (
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     """Replace slices with rewritten ones. Raises SwapRefused unless the range still has the slices that were read.
 
-    Only compaction drops records, so it is refused once the topic is no longer compacted. A swap without new slices
-    only gives up lost records, and needs no leader.
+    Fewer records than before are allowed only in a compacted topic, or if the command gives up lost records. A swap
+    without new slices only gives up lost records, and needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -114,7 +114,8 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that the swap replaces whole slices, and that the new ones cover the same offsets, except `lost`.
+    """Check that the swap replaces whole slices, and that the new ones cover the same offsets, except those of records
+    that the command gives up as lost.
 
     `replaced`: the slices that cover the range of the swap now. Raises InvalidInput.
     """
@@ -156,9 +157,10 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`.
+    """Raise PolicyViolation unless the swap keeps all records.
 
-    `replaced`: the slices that the swap replaces. `place`: the name of the partition, for errors.
+    Fewer are allowed in a compacted topic, or if the command gives up lost records. `replaced`: the slices that the
+    swap replaces. `place`: the name of the partition, for errors.
     """
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
@@ -203,11 +205,11 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run did so.
+    """Move the cleaner's position forward, at most to the high watermark.
 
-    If the log start has passed the position on which the command was planned, the state has no cleaner any more, and
-    the command is accepted. Its statements about records below `to` stay true, because the log only loses records
-    there.
+    Raises SwapRefused if another run has moved the cleaner since the command was planned. If the log start has passed
+    the cleaner's position since then, the state has no cleaner any more, and the command is accepted: records were
+    deleted, but what the command says about the other records is still true.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -242,7 +244,7 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since entry `silent_before` are removed, unless a coordinator watches them.
+    Also remove the group members that `silent_members` returns for the command's entry `silent_before`.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")

@@ -76,7 +76,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
 
 
 def decide_fence_store(state: ClusterState, command: FenceStore) -> tuple[Record, ...]:
-    """Fence a store: it leaves every ISR, and other replicas lead the partitions that it led."""
+    """Fence a store: it leaves every ISR. Where it leads, another replica is elected if one may lead."""
     store = registered_store(state, command.store)
     if store.fenced:
         return ()

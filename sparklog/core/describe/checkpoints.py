@@ -43,9 +43,10 @@ CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each checkpoint file for one store, by file name: a line for each replica, by topic and partition.
+    """Return the text of each checkpoint file for one store, by file name.
 
-    The file of cleaners has a line only for each replica of a partition that was compacted.
+    A file has a line for each replica on the store, in the order of topics and partitions. The file of cleaners has
+    lines only for partitions that were compacted. The file of leader epochs has a line for each epoch of a replica.
     """
     replicas = list(_replicas(state, store))
     files = {

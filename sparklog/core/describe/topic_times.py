@@ -17,8 +17,8 @@ class TopicTimes(msgspec.Struct, frozen=True):
 
     `oldest_ms` is the smallest timestamp in the first slices of the partitions, `newest_ms` the largest in their last
     slices. If the timestamps don't ascend from slice to slice, there may be older or newer ones in other slices.
-    `next_cut_ms`: the time at which the first slice of some partition becomes older than `retention.ms`; None if the
-    topic deletes nothing by age. `retention.bytes` may delete the slice earlier. All three fields are None if no
+    `next_cut_ms`: the earliest time at which the first slice of a partition becomes older than `retention.ms`; None if
+    the topic deletes nothing by age. `retention.bytes` may delete the slice earlier. All three fields are None if no
     records can be read.
     """
 

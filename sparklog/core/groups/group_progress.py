@@ -22,7 +22,7 @@ def committed_offsets(state: ClusterState, group: str) -> Mapping[TopicPartition
 def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
     """The number of offsets that a reader at `offset` has left to read in the log, as Kafka counts them.
 
-    After compaction there may be fewer records than offsets. Offsets below the log start can't be read any more.
+    After compaction there may be fewer records than offsets. Offsets below the log start are not counted.
     """
     return max(0, high_watermark - max(log_start, offset))
 

@@ -34,8 +34,9 @@ _SET_BACK: Final = (
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
-    """Return the applications whose last write is older than `before_ms` and below FLOOR, ordered by id. `app_ids`
-    limits them to these; None: all.
+    """Return the applications whose last write is older than `before_ms` and below FLOOR, ordered by id.
+
+    With `app_ids`, only applications with these ids are returned.
     """
     return [
         Application(app_id, last.version)
@@ -90,8 +91,8 @@ def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:
     """Return the record that forgets these applications; () if there is none to forget.
 
-    Applications that are gone or have written since are skipped. Raises InvalidInput if FLOOR has not passed a last
-    write.
+    Applications that are gone or have written since are skipped. Raises InvalidInput if FLOOR has not passed the last
+    write of one of the others.
     """
     forgotten = []
     for application in command.applications:

@@ -1,8 +1,8 @@
 """Idempotent producers: sequence numbers decide whether a batch is new, a repeat, or out of order.
 
 The rules of KIP-98 as current Kafka applies them: the last five batches per producer and partition are remembered, and
-an exact repeat of one of them returns the offset that it got first. Sequence numbers have 31 bits and wrap to 0; a new
-epoch begins at 0.
+an exact repeat of one of them gets the offsets of the remembered batch. Sequence numbers have 31 bits and wrap to 0; a
+new epoch begins at 0.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def with_batches(
 ) -> ProducerState:
     """Return the state of a producer after an append at `now_ms`. `written` has the append's batch in each partition.
 
-    `last_used_ms` never goes back, even if `now_ms` is from a slow clock.
+    The producer's `last_used_ms` never goes back, even if `now_ms` is from a slow clock.
     """
     batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
     for topic_partition, batch in written.items():

@@ -1,9 +1,12 @@
 """The cleaner of a partition: how far compaction has come, and when it first passed the tombstones (C-02, C-03).
 
-Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. If this is a tombstone,
-dropping it brings no older value back. A run passes a tombstone if it keeps it and moves the position beyond it. The
-tombstone then stays for `delete.retention.ms` after the first run that passed it, because a reader that has seen an
-older value must be able to see that it was deleted.
+Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record, apart from two exceptions:
+a slice that the log start cuts is not compacted, and a run may keep an older record so that no slice is empty. No
+tombstone is dropped as long as there is such an exception. So dropping a tombstone brings no older value back.
+
+A run passes a tombstone if it keeps it and moves the position beyond it. The tombstone then stays for
+`delete.retention.ms` after the first run that passed it, because a reader that has seen an older value must be able to
+see that it was deleted.
 """
 
 from __future__ import annotations

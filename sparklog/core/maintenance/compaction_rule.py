@@ -82,11 +82,11 @@ def plan_compaction(
     watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. If the log start cuts a slice, the
     part begins after it, because a swap replaces whole slices. No tombstone is dropped then, and while the cut slice is
     younger than `min.compaction.lag.ms`, nothing is compacted. Nothing is due if the part ends before the cleaner's
-    position: it is clean already (the lag was raised, or an earlier run had a later `now_ms`).
+    position: it is clean already (`min.compaction.lag.ms` was raised, or an earlier run had a later `now_ms`).
 
     A compaction is due if more than `min.cleanable.dirty.ratio` of the part's stored bytes lie above the cleaner's
-    position, if the earliest of these records is older than `max.compaction.lag.ms`, if tombstones have waited for
-    `delete.retention.ms`, or with `everything`. `now_ms`: the time at which the ages of records are measured.
+    position, if the earliest record above the position is older than `max.compaction.lag.ms`, if tombstones have waited
+    for `delete.retention.ms`, or with `everything`. `now_ms`: the time at which the ages of records are measured.
     `clock_ms`: the time by this computer's clock, at which the delay of tombstones is measured.
     """
     config = state.topic_config(topic)
@@ -161,7 +161,7 @@ def _reason(
 def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
     """Divide segments into stretches of at most `segment_bytes`. A larger segment is a stretch by itself.
 
-    The segments of a stretch are neighbours of one leader epoch and one timestamp source.
+    The segments of a stretch are neighbours, and have the same leader epoch and the same timestamp source.
     """
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME

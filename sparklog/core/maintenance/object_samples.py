@@ -1,4 +1,4 @@
-"""Samples of data objects, for when there are too many to look for all: newest and oldest of each partition first."""
+"""Samples of data objects, for checks that can't look for all objects: newest and oldest of each partition first."""
 
 from __future__ import annotations
 

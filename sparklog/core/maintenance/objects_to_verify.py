@@ -49,10 +49,10 @@ class ObjectsWanted(msgspec.Struct, frozen=True):
 
 
 class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
-    """An object to verify, and its slices by partition and offset. `all_stores`: every store that should have the
-    object.
+    """An object to verify, and its slices ordered by partition and offset.
 
-    `stores`: those of `all_stores` on which to verify it, by `ObjectsWanted.stores`.
+    `all_stores`: every store that should have the object. `stores`: those of `all_stores` on which the object is to be
+    verified, because `ObjectsWanted.stores` has them as well.
     """
 
     named: NamedObject

@@ -57,7 +57,7 @@ def plan_record_deletion(
 
 
 def _planned(state: ClusterState, topic: str, number: int, offset: int | None, now_ms: int) -> RecordDeletion:
-    """Plan the deletion in one partition, and apply the plan to `state`."""
+    """Plan the deletion in one partition, and apply the plan to `state`, a copy made for planning."""
     partition = partition_of(state, topic_of(state, topic), number)
     before = partition.log_start
     to = partition.high_watermark if offset is None else offset

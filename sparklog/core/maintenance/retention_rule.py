@@ -31,9 +31,9 @@ class RetentionCut(msgspec.Struct, frozen=True):
 
 
 def expired_below_us(config: TopicConfig, now_ms: int) -> int | None:
-    """Return the timestamp below which a slice's largest one must lie for the slice to be older than `retention.ms`.
+    """Return the time that is `retention.ms` before `now_ms`; None if the topic deletes nothing by age.
 
-    None if the topic deletes nothing by age.
+    A slice is older than `retention.ms` if its largest timestamp, in microseconds, is below the returned time.
     """
     return (now_ms - config.retention_ms) * 1000 if config.delete and config.retention_ms is not None else None
 

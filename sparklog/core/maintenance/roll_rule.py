@@ -43,10 +43,12 @@ def plan_roll(
 
     A segment is made of consecutive slices of append objects. It is full, and due, if the next slice would exceed
     `segment.bytes` or MOST_SLICES. It ends early, and is due, at a sealed segment, at a gap, and where the leader epoch
-    or the timestamp source changes. The last slices are due when they reach `segment.bytes`, when the first of them was
-    appended `segment.ms` ago (or `max.compaction.lag.ms` ago if the topic is compacted: KIP-354), or with `everything`.
-    A slice that the log start cuts stays as it is (a swap replaces whole slices), and so does one that is not below the
-    high watermark. `check_swap` checks whether the replicas can take the segments now.
+    or the timestamp source changes. The last slices are due when they reach `segment.bytes` or MOST_SLICES, when the
+    first of them was appended `segment.ms` ago (or `max.compaction.lag.ms` ago if the topic is compacted: KIP-354), or
+    with `everything`. A slice that the log start cuts stays as it is (a swap replaces whole slices), and so does one
+    that is not below the high watermark.
+
+    The state of the replicas may not allow a swap now. This is checked elsewhere (`replication/rewrites.py`).
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
@@ -100,9 +102,10 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
 
 
 def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
-    """Return runs [low, high) of rows of `slices`. The slices of a run may go into one segment, up to its size.
+    """Return runs [low, high) of rows of `slices`. Only slices of the same run may be joined into one segment.
 
-    A run has slices of append objects without a gap, of one leader epoch and one timestamp source.
+    The slices of a run are of append objects, follow each other without a gap, and have the same leader epoch and the
+    same timestamp source.
     """
     columns = slices.columns
     if not len(slices):
@@ -122,9 +125,9 @@ def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[
 
 
 def size_edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
-    """Return the rows [begin, end) of each segment: as many slices as fit into `segment_bytes`, but 1 to MOST_SLICES.
+    """Return the rows [begin, end) of each segment: as many slices as fit into `segment_bytes`, at most MOST_SLICES.
 
-    `lengths`: the bytes of each slice. A larger slice is a segment by itself.
+    `lengths`: the bytes of each slice. A slice of more than `segment_bytes` is a segment by itself.
     """
     edges = []
     begin = size = 0

@@ -62,8 +62,8 @@ def moved_off(
 ) -> Assignment:
     """Return the new replicas of each partition in `assignment`, with another store in place of `leaving`.
 
-    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if every other store
-    already has a replica of a partition.
+    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no store is left for a
+    partition, because every other store already has one of its replicas.
     """
     ring = [home for home in _ring(homes) if home.store != leaving]
     by_store = {home.store: home for home in homes}

@@ -14,7 +14,11 @@ from sparklog.core.types import StoreId, TopicId
 
 @dataclass(slots=True)
 class StoreReplicas:
-    """The replicas on one store. Lags are numbers of offsets from a replica's LEO to the end of the log."""
+    """Counts of the replicas on one store: all, those that lead, and those that are `behind`, so that they have a lag.
+
+    The lag of a replica is the number of offsets from its LEO to the end of the log. `lag_records` is the sum of the
+    lags, `max_lag_records` the largest one.
+    """
 
     replicas: int = 0
     leaders: int = 0

@@ -90,7 +90,10 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
 def held_slices(
     state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
 ) -> dict[ObjectNumber, list[Slice]]:
-    """Return, by object, its slices that the store holds according to the chain. Objects without any are left out."""
+    """Return, for each object, the slices that the store holds according to the chain.
+
+    Objects of which the store holds no slice are left out.
+    """
     held = {
         number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
         for number, slices in slices_by_object(state, numbers).items()

@@ -62,9 +62,9 @@ class LagClock:
         self._partitions = state.partitions
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
-        """Return the followers that lag in the newest state, by partition.
+        """Return the followers that lag in the newest state, in ascending order of their partitions.
 
-        Checks at most every half `replica.lag.time.max.ms`, and returns () in between.
+        After a check, returns () until half of `replica.lag.time.max.ms` has passed.
         """
         if now_ms < self._check_ms:
             return ()
@@ -99,7 +99,10 @@ class LagClock:
             )
 
     def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
-        """Return the followers in sync one period before the newest state that lack something the leader had then."""
+        """Return the followers that still lack something that the leader had one period before the newest state.
+
+        Followers that were not yet in sync at that time are left out.
+        """
         then_ms = self._asked_ms - self._period_ms
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:

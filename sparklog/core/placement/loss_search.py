@@ -160,8 +160,8 @@ def _is_unchanged(
 ) -> bool:
     """True if the result of a search in the state `before` is still valid in `now`, a newer state.
 
-    The store must still have its replica, and the partition its version. If an object was `missing`, its slice must
-    still be in the log.
+    The store must still have a replica of the partition, and the partition's version must be the same. If an object
+    was `missing`, its slice must still be in the log.
     """
     if not _has_replica(now, store, key) or (missing is not None and not is_still_held(now, store, missing)):
         return False  # retention, a move or a rewrite came before the look

@@ -36,9 +36,10 @@ class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partitions_named(state: ClusterState, topic: str | None, partition: int | None = None) -> list[Partition]:
-    """Return this partition of the topic, or all of them if `partition` is None, by topic name and number.
+    """Return this partition of the topic, or all partitions of the topic if `partition` is None.
 
-    If `topic` is None, returns the partitions of all topics. Raises UnknownTopicOrPartition.
+    If `topic` is None, returns the partitions of all topics, ordered by topic name and number. Raises
+    UnknownTopicOrPartition.
     """
     names = sorted(state.topic_ids) if topic is None else [topic]
     topics = [topic_of(state, name) for name in names]
@@ -73,9 +74,10 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """Return the elections that make the preferred leader, the first replica, lead where another replica leads.
+    """Return the elections that make the preferred leader of each partition, its first replica, lead again.
 
-    Where the leader can't be reached, the election is open to every replica.
+    A partition that its preferred leader already leads needs no election. If a partition has no leader, or its leader
+    can't be reached, the election is open to every replica.
     """
     elections = []
     for partition in partitions:
@@ -93,7 +95,10 @@ def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Elect
 
 
 def outcomes(state: ClusterState, records: Iterable[Record]) -> list[PartitionOutcome]:
-    """Return each partition that these records change, before and after the change, by topic name and number."""
+    """Return each partition that these records change, as it is before and after the change.
+
+    The result is ordered by topic name and partition number.
+    """
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
     results = []
     for change in changes:

@@ -43,7 +43,8 @@ class ProducerBuffer:
     def add(self, size_bytes: int) -> bool:
         """Count a record that waits. The caller sets `since_ms` with the first one.
 
-        Returns True if a sender should check `due_ms`: this is the first record, or `batch_size` is reached with it.
+        Returns True if a sender should check `due_ms`: no other record waits, or with this one the waiting bytes reach
+        the setting `batch_size`.
         """
         before = self.waiting_bytes
         self.waiting_bytes = now = before + size_bytes
@@ -66,9 +67,9 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """Return the time at which to take the waiting records; None if none waits.
+        """Return the time at which to take the waiting records; None if no record waits.
 
-        `urged`: a caller waits until they are sent, or until there is room.
+        `urged`: a caller waits for these records to be sent, or for room in the buffer.
         """
         if not self.waiting_records:
             return None

@@ -68,7 +68,7 @@ class Flush:
 
     @property
     def pieces(self) -> tuple[Flush, ...]:
-        """The flushes that have the rows: those in `joined`, or only this flush if it is not joined."""
+        """The flushes that have the rows: those in `joined`, or only this flush if `joined` is empty."""
         return self.joined or (self,)
 
     @property
@@ -105,7 +105,10 @@ class Flush:
         )
 
     def of(self, pieces: Sequence[Flush]) -> Flush:
-        """Return this flush, which has one partition, with the records of `pieces` instead, in stage ROUTED."""
+        """Return a copy of this flush, in stage ROUTED, that has the records of `pieces` in place of its own.
+
+        The flush and the pieces must all be of the same partition, and of no other.
+        """
         (key,) = self.parts or {}
         parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
         rows, joined = (pieces[0].rows, ()) if len(pieces) == 1 else (None, tuple(pieces))

@@ -111,8 +111,9 @@ class Flushes:
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return the earliest time after `now_ms` at which `next` or `failures` may return something new although no
-        reply came in; None if that needs a reply.
+        """Return the next time after `now_ms` at which `next` or `failures` may return something new without a reply.
+
+        Returns None if they return nothing new until a reply comes in.
         """
         times = [self.identity.not_before_ms]
         for flush in self._idle():
@@ -209,7 +210,10 @@ class Flushes:
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
-        """Begin the new epoch or id, with sequences from 0. Commits in doubt have not landed, and never will."""
+        """Begin the new epoch or id, with sequences from 0.
+
+        The chain has granted it, so the commits in doubt have not landed and never will. Their flushes are sent again.
+        """
         self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
         for flush in self._in_doubt():
@@ -341,19 +345,20 @@ class Flushes:
     def _may_stay_so(self, flush: Flush) -> bool:
         """True if the flush, whose last commit is in doubt, can't be settled for now.
 
-        Either the last attempt failed because of some stores, or earlier records of its partitions are parked. In the
-        second case, the chain refuses the commit until those are written, because its sequences must follow theirs.
+        Either the last attempt failed with an error of some stores or partitions, or earlier records of the flush's
+        partitions are parked. In the second case, the chain refuses the commit until the parked records are written,
+        because its sequences must follow theirs.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
         )
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park the records of the flush that follow parked ones of their partition. Join them to these if possible.
+        """Park the records of the flush that come after parked records of the same partition. Join both if possible.
 
         A flush on which a sender works is not joined. Once the commit of a joined flush has begun, all of its records
         have the deadline of the newest ones. So that the oldest ones wait little longer than `delivery_timeout_ms`,
-        records are joined only if at most a quarter of it lies between them.
+        records are joined only if they came within a quarter of that time.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -392,8 +397,8 @@ class Flushes:
     def _may_renew(self, now_ms: int) -> bool:
         """True if the needed renewal can be requested now.
 
-        A renewal fences all commits of the present epoch, so it waits until no commit is under way. It does not wait
-        for commits in doubt if the next epoch is needed, because that settles them. A new id would not settle them.
+        A renewal fences all commits of the present epoch, so it waits until no commit is under way. A new id also waits
+        for commits in doubt, because it would not settle them. The next epoch settles them, and does not wait for them.
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
@@ -434,7 +439,7 @@ class Flushes:
     def _time_out(self, flush: Flush, now_ms: int) -> None:
         """Fail the flush because its delivery timeout has passed.
 
-        If it is joined and open, only those of its pieces fail whose own delivery timeout has passed.
+        If the flush is open and joins several pieces, only the pieces fail whose own delivery timeout has passed.
         """
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]

@@ -83,7 +83,7 @@ def _hash_of_mixed_lengths(
 ) -> npt.NDArray[np.uint32]:
     """Return the hashes of keys of any lengths, in the order of the keys.
 
-    Works on the keys longest first, so that those with a word left always come first.
+    Sorts the keys by length, longest first. So the keys that still have a whole 4-byte word to mix in come first.
     """
     longest = int(lengths.max())
     short = longest - lengths

@@ -76,8 +76,8 @@ class _HeldPartition:
 class ConsumerPositions:
     """The partitions of one consumer. `warnings` collects texts to log; the caller empties the list.
 
-    `known`: the number of partitions of each topic when the consumer subscribed. In partitions added later, LATEST
-    begins at the log start, because they were empty when it subscribed.
+    The argument `known` is the number of partitions of each topic when the consumer subscribed. In partitions that were
+    added later, the policy LATEST begins at the log start, so that no record since the subscription is left out.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class ConsumerPositions:
         """Choose a start where there is no position yet: the committed offset, else by the reset policy.
 
         Returns the positions chosen by LATEST, which depend on when the consumer started. A group should commit them at
-        once. Otherwise a member that takes over before the first commit begins at a later end, and the records in
-        between are never read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
+        once. Otherwise a member that takes over before the first commit begins at the end that the log has by then, and
+        the records in between are never read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
         """
         at_end: dict[TopicPartition, Position] = {}
         for key, held in self._held.items():
@@ -178,10 +178,10 @@ class ConsumerPositions:
         held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
-        """Move to the offsets that `targets` compute from the present partitions. If one is refused, none moves.
+        """Move to new offsets: the functions in `targets` compute them from the partitions as they are in `state`.
 
         Raises UnknownTopicOrPartition, and OffsetOutOfRange for an offset below the log start or above the high
-        watermark.
+        watermark. After an error all positions are as before.
         """
         wanted = []
         for key, target in targets.items():
@@ -213,9 +213,11 @@ class ConsumerPositions:
         """Yield the offsets that can be read now, least recently read partitions first.
 
         Deleted and paused partitions are left out, and those without a position. A position that is not in the log is
-        reset by the policy; if the policy is NONE, it raises OffsetOutOfRange. Raises DataLoss if records that the
-        consumer has read were given up since and `fail_on_data_loss` is true. Raises InconsistentClusterId if the state
-        is of another cluster, and UnknownLeaderEpoch if it is older than a position.
+        reset by the policy. If the policy is NONE, OffsetOutOfRange is raised.
+
+        If an unclean election gave up records that the consumer has read, DataLoss is raised. With the constructor's
+        `fail_on_data_loss=False`, the position goes back to the first of these records instead. Raises
+        InconsistentClusterId if the state is of another cluster, and UnknownLeaderEpoch if it is older than a position.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:
@@ -233,7 +235,10 @@ class ConsumerPositions:
             self._held[key] = self._held.pop(key)
 
     def awaited(self) -> tuple[Position, ...]:
-        """Return the positions at which the consumer waits for records, one for each partition not paused."""
+        """Return the positions at which the consumer waits for records.
+
+        There is one for each partition, except paused ones and those in which `begin` has not chosen a start yet.
+        """
         unpaused = (self.position(key) for key, held in self._held.items() if not held.paused)
         return tuple(position for position in unpaused if position is not None)
 

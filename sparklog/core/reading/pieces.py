@@ -21,9 +21,10 @@ def next_piece(
     *,
     down: bool,
 ) -> OffsetRange:
-    """Return the first piece of `rest`, or the last one with `down`: at least one offset, at most `most_offsets`.
+    """Return the first piece of `rest`; if `down` is true, the last piece.
 
-    The piece has at most about `most_bytes` stored bytes. The bytes of a slice count as evenly spread over its offsets.
+    The piece has at least one offset, at most `most_offsets`, and at most about `most_bytes` stored bytes. The bytes of
+    a slice count as evenly spread over its offsets.
     """
     if down:
         piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)

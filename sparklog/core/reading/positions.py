@@ -29,12 +29,15 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 def right_up_to(state: ClusterState, position: Position) -> Offset:
     """Return the position's offset, or a lower one if the log no longer has all records that the reader has read.
 
-    Below the result the log has the same records that the reader has read. The result is lower than the position if an
-    unclean election gave up records below it after it was taken. If the epoch history no longer has the position's
-    epoch, the epoch before that one counts instead. Then the result may be too low: records count that were given up
-    already when the position was taken. The log start is not checked. Raises InconsistentClusterId (the position
-    belongs to another cluster), UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch
-    (the epoch is newer than this state).
+    Below the result the log has the same records that the reader has read. The result is lower than the position's
+    offset if an unclean election gave up records below that offset after the position was taken. The log start is not
+    checked.
+
+    If the epoch history no longer has the position's epoch, the epoch before that one counts instead. Then the result
+    may be too low, because records that were given up before the position was taken may count, too.
+
+    Raises InconsistentClusterId (the position belongs to another cluster), UnknownTopicOrPartition (the topic was
+    deleted, or created again), UnknownLeaderEpoch (the epoch is newer than this state).
     """
     if position.chain_id != state.chain_id:
         raise InconsistentClusterId(

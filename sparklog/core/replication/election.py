@@ -107,7 +107,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
     """Elect an in-sync holder of a write that did not reach the present leader, in the entry of that write (rule E8).
 
     The holder must have the whole log: in an embedded cluster no process watches the stores, so the old leader may be
-    alive, and none of its records may be forgotten. Raises NotEnoughReplicas.
+    alive, and its records must not be forgotten. Raises NotEnoughReplicas.
     """
     for store in value.isr:
         if store in holders and store != value.leader and value.log_end(store) == value.next_offset:
@@ -132,8 +132,9 @@ def _with_move_ended(
 ) -> ReplicationChange:
     """Return the change, with its move ended if it can end now.
 
-    This never leads to a second election. A move needs one only if it removes the leader. But `with_leader` elects such
-    a leader only if no in-sync replica that stays can be reached, and then the move can't end yet.
+    This never leads to a second election. The end of a move needs an election only if the move removes the leader. But
+    `with_leader` elects a replica that the move removes only if no in-sync replica that the move keeps can be reached.
+    In that case the move can't end yet.
     """
     after = change.after
     if not (after.adding or after.removing):

@@ -36,7 +36,8 @@ def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHis
 def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> EpochEnd | None:
     """Return the greatest epoch in the history up to `epoch`, and its end: Kafka's `OffsetsForLeaderEpoch` (rule E5).
 
-    Returns None for an epoch that has not begun. An epoch older than the history is returned with the history's start.
+    Returns None for an epoch that has not begun. If `epoch` is older than all of the history, returns `epoch` itself,
+    and as its end the offset at which the history begins.
     """
     newest, _ = history[-1]
     if epoch > newest:

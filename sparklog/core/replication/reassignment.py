@@ -21,12 +21,12 @@ def move(
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to the replicas `target`. It replaces a move under way. A new replica has the LEO `empty_end`.
+    """Begin a move to the replicas `target`. If another move is under way, this one takes its place.
 
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
     way. A move to the same replicas in another order is done at once. `usable`: the stores that new replicas may be put
-    on. A `silent` store does not become the leader. Raises InvalidReplicaAssignment, NotEnoughReplicas,
-    PreferredLeaderNotAvailable.
+    on. `empty_end`: the LEO of a new replica, which has no record yet. A `silent` store does not become the leader.
+    Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable.
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignment(f"a partition needs different stores for its replicas, found {list(target)}")

@@ -64,7 +64,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """The replicas after all records in the range `at` are lost (see `without`): a gap replaces their slices.
+    """Return the replicas after a gap took the place of the slices in `at`, whose records are all lost (see `without`).
 
     No store has to hold anything of a gap, so this needs no leader. If no replica has the whole log, this may allow the
     partition to have a leader again.
@@ -75,9 +75,9 @@ def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
 def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
     """Raise NotEnoughReplicas if a replica on a fenced store may have some of the `lost` records.
 
-    `live`: the stores that are not fenced. A replica may have them if its LEO is above their start. While the partition
-    has no leader, every replica may: its LEO may be low because of one lost object, and its bytes above the LEO may be
-    the last copy.
+    `live`: the stores that are not fenced. A replica may have records of a `lost` range if its LEO is above the start
+    of the range. While the partition has no leader, every replica may have some: its LEO may be low because of one lost
+    object, and its bytes above the LEO may be the last copy.
     """
     away = [
         store
@@ -94,8 +94,8 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
     """Return the replicas after an operator gave up the `lost` records, which no store has.
 
-    Reading these records raises DataLoss. `first`: the offsets of a swap before its first new slice, maybe none; all
-    their records are lost. A LEO inside `first` rises to its end, because no store has the records in between.
+    Reading these records raises DataLoss. `first`: the offsets of a swap before its first new slice, maybe none. All
+    records in `first` are lost, so a LEO inside it rises to the end of `first`: no store has the records in between.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):
@@ -125,9 +125,10 @@ def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = No
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
-    """Return the LEO of a replica after a rewrite; it was `end` before. A LEO below the range stays.
+    """Return the LEO of a replica after a rewrite of a range. Before the rewrite, it was `end`.
 
-    Any other LEO becomes at least the end of the range if the replica has the new slices (`held`), else its start.
+    A LEO below the range stays. Any other LEO rises at least to the end of the range if the replica has the new slices
+    (`held`), and falls to the start of the range if not.
     """
     if not held:
         return min(end, rewritten.start)

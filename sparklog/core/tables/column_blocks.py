@@ -104,10 +104,11 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 
 
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
-    """Return `blocks` without dead ones, with mostly dead ones rewritten, and the newest merged if similar in size.
+    """Return `blocks` with fewer dead rows, and with the newest blocks merged if they are similar in size.
 
-    `order`: the columns by which rows are sorted. Call this after adding a block at the end or marking rows dead.
-    Blocks near MAX_BLOCK_ROWS are not merged.
+    A block without a live row is left out. A block with mostly dead rows, or with many runs of dead rows, is rewritten
+    without them. No merged block has more than MAX_BLOCK_ROWS rows. `order`: the columns by which rows are sorted. Call
+    this after adding a block at the end or marking rows dead.
     """
     kept = []
     for block in blocks:

@@ -178,7 +178,10 @@ class ObjectTable(BlockTable):
         return NewObject(**fields)
 
     def _tail_columns(self) -> Columns:
-        """The rows of the tail as columns, sorted by object number. Adds to `holder_sets` the sets that it lacks."""
+        """Return the rows of the tail as columns, sorted by object number.
+
+        Sets of holders that are not in the table's tuple `holder_sets` yet are added to it.
+        """
         rows = [(number, object_, slices) for number, (object_, slices) in sorted(self._tail.items())]
         objects = [object_ for _, object_, _ in rows]
         values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}

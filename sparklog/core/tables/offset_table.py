@@ -1,8 +1,8 @@
 """The offsets that groups have committed: blocks of columns plus a small tail.
 
 A row costs 40 bytes in a block, so a million rows cost about 40 MB. A commit goes into the tail. When the tail becomes
-a block, the older rows that it replaces are marked dead. Metadata texts are usually empty, so only the others are kept,
-each as a Python object.
+a block, the older rows that it replaces are marked dead. Most metadata texts are empty and take no memory. Each
+other text is a Python object.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ class OffsetTable(BlockTable):
         super().seal()
 
     def in_blocks(self) -> OffsetTable:
-        """An equal table without a tail, to be stored. Blocks that nothing in the tail replaces are shared."""
+        """Return an equal table without a tail, to be stored.
+
+        Both tables share the blocks that need no tidying and of which the tail replaces no row.
+        """
         other = self.fork()
         other.seal()
         return other

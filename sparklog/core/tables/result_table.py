@@ -37,12 +37,15 @@ class AppliedBy(NamedTuple):
 
 
 def label_hash(label: str) -> int:
-    """Return a 64-bit hash by which to find writes with a label; 0 for "". Labels may share it: compare the text."""
+    """Return a 64-bit hash by which to find writes with a label; 0 for "".
+
+    Different labels may have the same hash, so compare the labels, too.
+    """
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
 class ResultTable(BlockTable):
-    """Applied commands by id. Commands begun below `floor` are no longer known."""
+    """Applied commands by id. Commands begun below FLOOR (the attribute `floor`) are no longer known."""
 
     __slots__ = ("floor",)
 

@@ -151,7 +151,10 @@ class RetiredTable(BlockTable):
             yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic], known)
 
     def _tail_columns(self) -> Columns:
-        """The rows of the tail as columns. Adds missing topics and sets of stores to `topics` and `store_sets`."""
+        """Return the rows of the tail as columns.
+
+        Topics and sets of stores that are not in the table's tuples `topics` and `store_sets` yet are added to them.
+        """
         return self._columns(
             (retired.number, retired.delete_after_ms, self._topic_row(retired.topic), self._stores_row(retired.stores))
             for retired in self._tail.values()

@@ -17,8 +17,9 @@ FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timest
 def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
     """Find for each offset the slice that covers it, or else the first slice after it in the same partition.
 
-    `keys`: the partition of each offset, as an integer (see `slice_table.partition_key`). Returns the columns `FOUND`
-    of these slices, in the order of `keys`. Where there is no slice, `start` is `NO_SLICE`.
+    `keys`: the partition of each offset, as an integer (see `slice_table.partition_key`). Returns the slices as the
+    columns that FOUND lists, with one row for each offset, in the same order. Where no slice was found, `start` is
+    NO_SLICE.
     """
     best = {name: np.zeros(len(keys), dtype=DTYPES[name]) for name in FOUND}
     best["start"][:] = NO_SLICE
@@ -38,9 +39,9 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
 
 
 def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
-    """Return, for each key and offset, the first live row (its number) of that key that ends after the offset, or -1.
+    """Return, for each key and its offset, the number of the key's first live row that ends after the offset, or -1.
 
-    One bisection for all of them together: `end` ascends among the rows of a key, even if dead rows are included.
+    One bisection finds all of them together: `end` ascends among the rows of a key, even if dead rows are included.
     """
     column, ends = block.columns["partition_key"], block.columns["end"]
     row, stop = np.searchsorted(column, keys), np.searchsorted(column, keys, side="right")

@@ -46,7 +46,8 @@ class Problem(StrEnum):
     the object.
 
     CONTENT: a batch has the right bytes, but its row of the index does not describe it. SLICE: the index is intact, but
-    does not describe a slice as the chain does. Objects with these two problems were written with them, on every store.
+    does not describe a slice as the chain does. An object with one of these two problems was already written with it,
+    and has it on every store.
     """
 
     MISSING = "missing"
@@ -294,7 +295,7 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
 
 
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
-    """Describe the offsets of a slice's batches. If they are right, the text is that of the wanted offsets."""
+    """Describe the offsets of a slice's batches. If they are right, return the same words as for the wanted ones."""
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
         return f"from {slice_.start} to below {slice_.end}, ascending"

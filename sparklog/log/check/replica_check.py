@@ -62,9 +62,9 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
 def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: ReplicaCheck) -> bool | None:
     """True if the damage that the check `of` found can be repaired.
 
-    An object is repaired from another store, an index from its object. None if that is unknown, because another store
-    did not answer or was not asked. False if the object was written with the damage, or if it could not be checked on
-    that store (`of.check` is None).
+    A damaged index is repaired from its object, and a damaged object from another store that has it whole. False if
+    there is no such store, if the object was written with the damage, or if `of.check` is None. None if no such store
+    was found, but another store did not answer or was not asked.
     """
     if of.check is None or any(finding.problem in _WRITTEN_SO for finding in of.check.findings):
         return False

@@ -149,8 +149,9 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
 def _is_whole(target: ObjectStore, key: str, named: NewObject) -> bool:
     """True if the object at `target` has the CRC32C of the chain, False if a repair has deleted it meanwhile.
 
-    Raises Damaged if it has another CRC32C. It may come from a killed process, or from a writer whose commit did not
-    count this store. Or it was reported as lost because it is damaged, and has not been deleted by the repair yet.
+    Raises Damaged if it has another CRC32C. Such an object may come from a killed process, or from a writer whose
+    commit did not name this store as a holder. Or its damage was already reported as a loss, and the repair has not
+    deleted the object yet.
     """
     actual = 0
     try:

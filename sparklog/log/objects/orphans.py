@@ -24,7 +24,8 @@ _KEYS_AT_ONCE = 4096
 class OrphanSearch(msgspec.Struct, frozen=True):
     """A search for orphans with an n0 below `floor`, among the keys of one store that begin with `prefix`.
 
-    `named`: the uploads that are not orphans, as sorted uint64 in native byte order, made by `NamedUploads`.
+    `named`: the uploads that are not orphans. Each is a uint64, the first 64 bits of its upload id, in native byte
+    order. They are sorted (`NamedUploads`).
     """
 
     store: StoreId

@@ -58,7 +58,7 @@ class NoHolderAnswers(Exception):
     def telling(self) -> HolderFailure:
         """The failure to report: the one most likely to be temporary. Its message also names the other holders' errors.
 
-        So it is a KeyNotFound only if all holders lack the object.
+        So its error is a KeyNotFound only if all holders lack the object.
         """
         if not self.failures:
             number = self.part.object.number
@@ -99,8 +99,8 @@ def from_first_holder(
     """Yield the pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
     If a holder fails half-way, the next holder continues at the offset after the last item. A holder that can't be
-    opened or does not answer is tried last in the next FAILED_FOR_MS, by all reads of this process. Each call takes at
-    most the store's own timeout. Raises NoHolderAnswers.
+    opened or does not answer is tried last in the next FAILED_FOR_MS, by all reads of this process. Only the timeout of
+    a store limits the wait for its answer. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []

@@ -41,9 +41,9 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
 
 
 def may_be_replaced(error: SparklogError) -> bool:
-    """True if a newer state may name another object for the records of an `unreadable` error.
+    """True if `error` was made by `unreadable`, and a newer state may name another object for its records.
 
-    That is so if any holder lacked the object or had it damaged, even if another holder did not answer.
+    That may be so if any holder lacked the object or had it damaged, even if another holder did not answer.
     """
     return isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced
 

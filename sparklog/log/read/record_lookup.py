@@ -25,7 +25,8 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
     `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
     rewrite may have replaced the object.
 
-    Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
+    Raises UnknownTopicOrPartition. If no holder can provide an object, raises the error that `read_errors.unreadable`
+    returns.
     """
     for looks_left in reversed(range(LOOKS)):
         at, log_start, stores = _look(now, topic, partition, records)

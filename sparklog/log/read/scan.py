@@ -106,8 +106,8 @@ def _plan_again(
 ) -> RangeToRead:
     """Plan the rest of the range, from `at`, with the newest state.
 
-    Raises the error of `unreadable` if no new plan can help. If records were removed meanwhile, raises DataLoss; but if
-    `skip_option` is None, the new plan skips these records.
+    If no new plan can help, raises the error that `read_errors.unreadable` returns. If records were removed meanwhile,
+    raises DataLoss, unless `skip_option` is None: then the new plan skips these records.
     """
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed

@@ -36,7 +36,8 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
     `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
     roll may have replaced the object.
 
-    Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
+    Raises UnknownTopicOrPartition. If no holder can provide an object, raises the error that `read_errors.unreadable`
+    returns.
     """
     start, slices, stores = _look(now, topic, partition, timestamp_us, Offset(0))
     looks_left = LOOKS

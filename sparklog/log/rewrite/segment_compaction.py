@@ -106,7 +106,10 @@ def _kept_from(
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
-    """Return runs of neighbouring batches that may have kept records, as [begin, stop)."""
+    """Return the runs of neighbouring batches in which records to keep may be, as batch numbers [begin, stop).
+
+    `kept` has the offsets of the records to keep, and `offsets` describes the batches of a slice.
+    """
     needed = np.searchsorted(kept, offsets.starts) < np.searchsorted(kept, offsets.ends)
     edges = np.flatnonzero(np.diff(needed, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))

@@ -105,7 +105,8 @@ class ObjectsWriter:
     def add(self, piece: PartitionRows) -> None:
         """Add rows to the pending rows of their partition.
 
-        If both together would exceed the largest batch, first encode the rows that were pending, unless they are few.
+        If both together would exceed the maximum size of a batch, first encode the rows that were pending, unless they
+        are few.
         """
         limits = self._objects.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows

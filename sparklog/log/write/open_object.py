@@ -34,9 +34,9 @@ class OpenObject:
 
     Append all batches of one partition before those of the next, with the columns of `schema`. `named` gives the
     object's name and its intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the
-    batches, without the file's header and footer: `segment.bytes` limits it. With `here`, only for a single store, the
-    calling thread does all work. Otherwise `append` waits while a store still has to take more than `backlog_bytes`;
-    with None it never waits.
+    batches, without the file's header and footer: `segment.bytes` limits it. If `here` is true, which needs a single
+    store, the calling thread does all work. Otherwise the stores' own threads do it, and `append` waits while more than
+    `backlog_bytes` are waiting for any of them. If `backlog_bytes` is None, `append` never waits.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class OpenObject:
     def append(self, batch: EncodedBatch) -> None:
         """Add a batch at the end.
 
-        Its message must stay unchanged until the stores have taken it. With `here`, the store has taken it when this
-        returns.
+        Its message must stay unchanged until the stores have taken it. If the calling thread does the upload, the
+        store has taken it when this returns.
         """
         position = self._file.append(batch.message)
         size = batch.message.size

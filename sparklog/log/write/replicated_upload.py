@@ -36,9 +36,9 @@ class _Copy:
 class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    With `here`, only for a single store, the calling thread does all work. Otherwise the stores' own threads do, and
-    `publish` returns at once. `write` then waits while a store that was not given up still has to take more than
-    `backlog_bytes`; with None it never waits.
+    If `here` is true, which needs a single store, the calling thread does all work. Otherwise the stores' own threads
+    do it, and `publish` returns at once. `write` then waits while more than `backlog_bytes` are waiting for any store,
+    except for stores that were given up. If `backlog_bytes` is None, `write` never waits.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ReplicatedUpload:
         """Wait for the stores, and return those that hold the object: at least one.
 
         If none holds it for sure but one may have it, raises OutcomeUnknown or KeyExists: upload it under another key.
-        If none can have it, raises one error for all stores (`most_hopeful`).
+        If none can have it, raises one error for all stores: a retriable one, if any store had such an error.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:
@@ -99,7 +99,10 @@ class ReplicatedUpload:
         return holders
 
     def abort(self) -> None:
-        """Drop what was written: with `here` in this thread, else in the background. Does nothing after `publish`."""
+        """Drop what was written. Does nothing after `publish`.
+
+        If the stores' own threads do the upload, they also drop it, and this call returns at once.
+        """
         for copy in self._live():
             copy.lane.perform(partial(self._abort, copy), here=self._here)
 

@@ -95,7 +95,10 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
 
 
 def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
-    """Return the bytes of keys, values and headers. Raises RecordTooLarge if a record has over `max_message_bytes`."""
+    """Return the total size of the keys, values and headers, in bytes.
+
+    Raises RecordTooLarge if a single record has more than `max_message_bytes`.
+    """
     sums = cumulative_bytes(rows)
     if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
         _refuse_too_large(rows, sums, topic, max_message_bytes)

@@ -88,9 +88,9 @@ class SegmentsWriter:
     """Writes segments. For each run call `begin_run`, then `copy` and `add` any number of times. At the end `finish`.
 
     A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
-    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
-    with them. An offset that has no record then belongs to the segment of the next record. If no record follows, it
-    belongs to the last segment. Leaving the context before `finish` drops the open segment.
+    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` their offsets are in the column `offset`, which
+    is stored too, and an offset may have no record. Such an offset belongs to the segment of the next record. If no
+    record follows, it belongs to the last segment. Leaving the context before `finish` drops the open segment.
     """
 
     def __init__(

@@ -94,7 +94,9 @@ class TaskObjects:
         return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
 
     def make_room(self, wanted_bytes: int) -> None:
-        """Free finished uploads. Then wait for others while `wanted_bytes` more in memory would exceed `live_bytes`."""
+        """Free the memory of finished uploads. Then wait for running ones while `wanted_bytes` more in memory would
+        exceed `WriterLimits.live_bytes`.
+        """
         while self._uploading and self._uploading[0].is_over:
             self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:

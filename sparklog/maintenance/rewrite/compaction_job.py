@@ -87,7 +87,10 @@ class CompactionJob:
         self._again: list[PartitionToCompact] = []  # planned again, because they lost records since their plan
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """Return a row for each partition that is due; postponed if the partition's swaps would be refused now."""
+        """Return a row for each partition that is due.
+
+        If a partition's swaps would be refused now, its row is postponed and has no work.
+        """
         clock_ms = frame.clock.now_ms()
         state = frame.connection.follower.newest_state()
         for topic in frame.chosen_topics(state):
@@ -230,9 +233,10 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that `rewritten_anyway` chooses, so that they cover the empty stretches beside them.
+        """Rewrite the stretches that `rewritten_anyway` chooses, and return the errors.
 
-        Replaces their outcomes in `runs`, and returns the errors.
+        A stretch that is rewritten here will also cover the offsets of the empty stretches beside it. Its new outcome
+        replaces the old one in `runs`.
         """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
@@ -273,7 +277,7 @@ class CompactionJob:
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:
-        """Add the work done to the partition's row. Stretches of the `refused` swaps count only as requests."""
+        """Add the work done to the partition's row. For stretches of the `refused` swaps, only requests are counted."""
         uploads = sum(len(outcome.rewritten.objects) for outcome in every if outcome.rewritten is not None)
         parts = [
             (part, outcome)

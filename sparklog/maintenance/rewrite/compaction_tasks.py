@@ -177,8 +177,8 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
 
 
 def _as_planned(plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Return the old plan: if planned segments were replaced, the read fails.
+    """Return `plan` itself instead of a new plan. So the read fails if planned segments were replaced.
 
-    Reading the new ones would be in vain, because the swap would be refused.
+    Reading the new segments would be in vain, because the swap would be refused.
     """
     return plan

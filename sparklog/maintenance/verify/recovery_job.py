@@ -150,7 +150,7 @@ class RecoveryJob:
         return list(self._confirmed(frame, store, damaged))
 
     def _objects(self, frame: JobFrame, replica: ReplicaToCheck) -> Iterator[ObjectToCheck]:
-        """Yield the objects to read of a replica, except those that the newest state no longer names."""
+        """Yield the objects of a replica that are to be read, except those that the newest state no longer names."""
         for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
             numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
             state = frame.connection.follower.newest_state()

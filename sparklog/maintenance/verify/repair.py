@@ -4,11 +4,11 @@
     -> delete the damaged object and its index by name -> copy the whole one -> fill the replica like any that lags
     (`replication_job.py`) -> read it
 
-The order matters. Nothing is deleted before the chain has stopped counting on it, so no election and no acknowledgement
-relies on a missing copy. A run that dies at any point leaves a store with a new registration, and therefore without a
-recovery point: the next run reads everything, finds the remaining work, and does it. A loss is reported only if it is
-harmless: other replicas have everything that the store has. Otherwise the repair waits for them. Readers ask the next
-holder meanwhile.
+The order matters. No copy is deleted while the chain says that the store has it, so no election and no acknowledgement
+relies on a missing copy. A run that dies after its report leaves the store with a new registration, and therefore
+without a recovery point: the next run reads everything, finds the remaining work, and does it. A loss is reported only
+if it is harmless: other replicas have everything that the store has. Otherwise the repair is left to a later run.
+Readers ask the next holder meanwhile.
 
 If a damaged object is still on the store, an agent does not accept it as the copy that it wants. What an agent copies
 meanwhile may be damaged at its source, because copies by the stores themselves compare only lengths. So the job reads
@@ -17,8 +17,8 @@ the objects again after the store was filled, and starts over if necessary.
 Two runs may repair the same object. One run may delete a copy that the other has just fetched, because stores have no
 conditional deletion. Each run reads the object again at the end, and fetches it again if it is missing. The copy stays
 missing only if a run is delayed between its last look at the chain and the deletion, the other run reports its copy in
-that time, and the first run is killed right after the deletion. Then other stores have the object, and verify, `--full`
-or the store's agent finds that the copy is missing.
+that time, and the first run is killed right after the deletion. Then other stores have the object. Verify, recovery
+with `--full`, or the store's agent will find that the copy is missing.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ ATTEMPTS: Final = 3
 
 
 class Repair:
-    """Repairs the damages of one run. `note` is called with the outcome of each.
+    """Repairs the damaged objects of one run. Calls the constructor's `note` with the outcome of each repair.
 
-    Afterwards, `repaired` has by store the objects that were fetched again and are whole. `registrations` has the
-    registrations that the stores got when their losses were reported.
+    Afterwards, two attributes are maps by store. `repaired` has the numbers of the objects that were fetched again and
+    are whole. `registrations` has the registration that the store got when its loss was reported.
     """
 
     def __init__(self, frame: JobFrame, note: Note, *, accept_loss: bool) -> None:
@@ -104,13 +104,14 @@ class Repair:
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
         """Read the damaged objects wherever they may be, and keep in `_whole` a store that has the object whole.
 
-        Returns the damages that this reading found, by object. Also returns by object and store why a store that may
-        have the object whole could not be read.
+        Returns two maps. The first has the damages to repair, by object. The second has, by object and store, the
+        reason why a store that may have the object whole could not be read.
 
-        Since the first reading, another run may have repaired an object, an agent may have reported its loss, or a
+        Since the first reading, another run may have repaired an object, an agent may have reported it as lost, or a
         person may have put it back. Such an object must not look lost. After the loss of an earlier object, the chain
         says that the replica's log ends before this one, but the store may still have the right bytes. While a
-        partition has no leader, these may be the last right bytes, so each of its replicas has to answer.
+        partition has no leader, these may be the last right bytes. So fenced stores of its replicas are also in the
+        second map.
         """
         left: dict[ObjectNumber, list[Damage]] = {}
         silent: dict[ObjectNumber, dict[StoreId, str]] = {}
@@ -148,9 +149,9 @@ class Repair:
         return left, silent
 
     def _salvage(self, number: ObjectNumber, of_holders: Sequence[Damage]) -> None:
-        """Rebuild an object that no store has whole from its good batches.
+        """Rebuild an object from its good batches, if no store has it whole.
 
-        Records in none of them are only reported, unless the run accepts their loss.
+        Records that are in no good batch are only reported, unless the run accepts their loss.
         """
         damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in of_holders}
         salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
@@ -162,8 +163,8 @@ class Repair:
         to replace a damaged copy. So such a copy is deleted first if another store has the object whole; otherwise it
         stays, because it may be the last one.
 
-        An object that no store holds in the chain keeps its partition without a leader. If this store has it whole,
-        that is reported, and the chain counts on it again. If no store has it whole, it is salvaged.
+        If the chain says that no store has an object, its partition stays without a leader. If this store has such an
+        object whole after all, that is reported to the chain. If no store has it whole, it is salvaged.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -212,7 +213,7 @@ class Repair:
         return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
 
     def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
-        """Report to the chain that the store has these objects, which the chain did not count on.
+        """Report to the chain that the store has these objects. So far, the chain says that the store lacks them.
 
         A partition without a leader may then elect this store.
         """
@@ -263,10 +264,10 @@ class Repair:
         self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete damaged objects by their exact names, unless the chain counts on them.
+        """Delete damaged objects by their exact names, unless the chain says that the store has them.
 
         Call it only for objects that another store has whole. If another process has filled the store meanwhile, the
-        chain counts on the new copies, and they stay.
+        chain says that the store has the new copies, so they stay.
         """
         state = self._frame.connection.follower.newest_state()
         stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation

@@ -12,8 +12,8 @@ A segment must be on the store of a leader. So a partition without a leader can 
 let the partition elect a leader again.
 
 The records of a compacted segment keep their offsets. If a batch is lost, the offsets from its first record to its last
-one are lost. Offsets between these and a good batch, whose records compaction has removed, are not lost: the slice of
-that batch covers them.
+one are lost. Compaction may have removed all records between a lost batch and a good one beside it. The offsets of
+those records are not lost: the slice of the good batch covers them.
 """
 
 from __future__ import annotations
@@ -184,7 +184,10 @@ def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: Of
 def _swapped(
     frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
 ) -> tuple[WorkOutcome | None, str]:
-    """Rewrite the good batches of a slice, and swap them in. Returns the outcome (None: swapped) and a message."""
+    """Rewrite the good batches of a slice, and swap them in. Returns an outcome and a message.
+
+    The outcome is None if they were swapped in, otherwise it says why not: failed, postponed or overtaken.
+    """
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"

@@ -228,7 +228,7 @@ class VerifyJob:
             self._add(row)
 
     def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """Count the objects of a task that could not be run as unread, on each of their stores."""
+        """Count the objects of `order` as unread on each of their stores: its task could not be run."""
         for object_ in order.objects:
             for store in object_.stores:
                 self._count_unanswered(store, object_.topic, error)

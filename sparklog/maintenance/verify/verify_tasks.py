@@ -33,7 +33,11 @@ class VerifyOrder(msgspec.Struct, frozen=True):
 
 
 class VerifyOutcome(msgspec.Struct, frozen=True):
-    """The work done by store and topic, and the objects with a difference: (index in the order, checks by store)."""
+    """The outcome of one task. `done` is the finished work, by store and topic.
+
+    `differing` has a pair for each object with a difference: its index in `VerifyOrder.objects`, and a check for each
+    of its stores.
+    """
 
     done: Done
     differing: tuple[tuple[int, tuple[ReplicaCheck, ...]], ...]

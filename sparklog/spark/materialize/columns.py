@@ -51,8 +51,9 @@ class Layout(msgspec.Struct, frozen=True):
         return self.value_schema is not None or self.key_schema is not None
 
     def own(self, name: str) -> str:
-        """The table's column for a record's `key`, `partition`, `offset` or `timestamp`: with a _ in front if
-        `expands`.
+        """Return the table's column for `name`, which is key, partition, offset or timestamp.
+
+        If the value or the key has a schema, the column's name begins with _.
         """
         return f"_{name}" if self.expands else name
 
@@ -112,9 +113,9 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
     """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    The new column is null where the JSON is bad. Spark's reader ignores text after the first JSON value. To notice such
-    text, this function makes the text a field of an object, and adds a last field with an unguessable name. If Spark
-    finds that last field, the text was a single value.
+    The new column is null where the JSON is bad. Spark's reader ignores anything after the first JSON value. To find
+    it, this function wraps each text in an object with two fields: the text, then a field with an unguessable name. If
+    Spark finds the second field, the text was a single JSON value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -177,7 +178,7 @@ def latest_of(records: DataFrame) -> DataFrame:
 def is_newer(layout: Layout, row: str, than: str) -> str:
     """The SQL condition that row `row` holds a newer record than row `than` of the same key; see `latest_of`.
 
-    `row` and `than` are the tables' aliases in the statement.
+    `row` and `than` are aliases of two tables in the SQL statement that uses the condition.
     """
     partition, offset, timestamp = (f"`{layout.own(name)}`" for name in ("partition", "offset", "timestamp"))
     return (

@@ -125,7 +125,10 @@ class MaterializeJob:
     # ---- the table --------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Open a separate session, because the settings that a MERGE needs belong to the session."""
+        """Open the table, in a session that only this job uses.
+
+        Delta takes the step number of a MERGE from settings of the session.
+        """
         from sparklog.spark import register
 
         self._session = self._spark().newSession()
@@ -202,9 +205,9 @@ class MaterializeJob:
     def _commit(self, frame: JobFrame, step: Step) -> bool:
         """Write a step. Return False if another writer committed first, so that the step added nothing.
 
-        Only the table shows whether the step landed: Spark may raise an error after the commit, and Delta skips a step
-        that it has without an error. Raises the error that stopped Spark, or Conflict if Delta's history lacks the
-        step.
+        Only the table shows whether the step landed: Spark may raise an error after the commit, and Delta raises none
+        when it skips a step that the table already has. Raises the error that stopped Spark, or Conflict if Delta's
+        history lacks the step.
         """
         failure: Exception | None = None
         counts: BadCounts = dict

@@ -15,7 +15,7 @@ big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches
     without_failed                         TaskObjects     task    write_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
 
-Raise PROTOCOL here and in Planner.java with each change of a request or of an answer.
+With each change of a request or of an answer, increase the number PROTOCOL here and in Planner.java.
 """
 
 from __future__ import annotations

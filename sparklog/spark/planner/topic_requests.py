@@ -103,7 +103,10 @@ def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
 
 
 def _divided(properties: dict[str, str]) -> tuple[dict[str, object], int | None, int | None]:
-    """Split properties into config, partitions and replication factor. Raises InvalidConfig for a wrong number."""
+    """Split properties into config, number of partitions and replication factor. A number not given is None.
+
+    Raises InvalidConfig for a number that is not valid.
+    """
     config: dict[str, object] = dict(properties)
     numbers = []
     for key in (_PARTITIONS, _REPLICATION):

@@ -62,7 +62,7 @@ class _WrittenStore(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """A topic as Java writes it: with the fields of a PlannedTopic, but the addresses of its stores."""
+    """A topic for Java: a PlannedTopic without its name and leader epochs, and with the addresses of its stores."""
 
     id: int
     partitions: int
@@ -138,7 +138,7 @@ class _Row(msgspec.Struct):
 class _Failure(msgspec.Struct):
     """A store that did not take an object. `reason`: in the words of the operating system, or of Java.
 
-    `held_up_ms`: the time for which the task has waited for the store, if it was given up because of that.
+    `held_up_ms`: if the task gave up the store as too slow, the time for which it had waited for the store.
     """
 
     store: StoreId
@@ -148,7 +148,10 @@ class _Failure(msgspec.Struct):
 
 
 class _Failures(msgspec.Struct):
-    """`written`: what the task has written to other stores, and earlier to these."""
+    """`failures`: the stores that did not take an object. `written`: all uploads of the task that succeeded.
+
+    Only `_without_failed` needs `written`.
+    """
 
     plan: bytes
     failures: list[_Failure]
@@ -156,7 +159,7 @@ class _Failures(msgspec.Struct):
 
 
 def _plan_write(payload: bytes) -> bytes:
-    """Return the plan of a write; null if the Python data source must do the write, or raise its error.
+    """Return the plan of a write. Returns null if the Python data source must do the write or raise the error.
 
     Python can write more types, and to more stores, than Java.
     """
@@ -194,9 +197,10 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
 
 
 def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
-    """The plan of a write's tasks; None if Java can't write to a store, or a partition has none.
+    """Return the plan of a write's tasks, or None if Python must do the write.
 
-    None as well if a store is catching up: Python remembers across the tasks of a process which of these are slow.
+    That is so if Java can't write to one of the stores, or if a partition has no store to write to. It is also so if a
+    store is catching up: Python remembers, from one task of a process to the next, which of such stores are slow.
     """
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
@@ -291,7 +295,10 @@ def _blame_stores(payload: bytes) -> bytes:
 
 
 def _without_failed(payload: bytes) -> bytes:
-    """Return what a task has written, without the holders that have lost it, and with the reasons of the failures."""
+    """Return the TaskWritten of a task, corrected for the stores that failed.
+
+    A store that was wiped or swapped is no longer a holder of the task's objects. The reason of each failure is added.
+    """
     request = msgspec.json.decode(payload, type=_Failures)
     plan = msgspec.msgpack.decode(request.plan, type=WritePlan)
     return msgspec.json.encode(without_failed(plan, request.written, _errors(plan, request)))

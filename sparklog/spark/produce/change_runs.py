@@ -38,11 +38,12 @@ def run_changes(
 ) -> ProduceReport:
     """Write the changes of a table to the topic, version by version, from the first version that the topic lacks.
 
-    `source` names the table; `mapping` must have a key; `target` must name an existing topic, without a transaction.
-    The chain stores the last version that was written to the topic. A topic that has none begins at `starting_version`
-    (default 0). With `dry_run`, only the next version is shown. Versions that were written before an error stay. The
-    report has the totals of all versions. Raises InvalidInput and its subclasses (among others, if Delta no longer has
-    the changes of a version that the topic lacks), NotFound, Conflict, OutcomeUnknown.
+    `source` names the table. `mapping` must have a key. `target` must name an existing topic, and must have no
+    transaction. The chain stores the last version that was written to the topic. If no version was written yet,
+    `starting_version` (default 0) is the first. With `dry_run`, only the next version is shown. Versions that were
+    written before an error stay. The report has the totals of all versions. Raises InvalidInput and its subclasses
+    (among others, if Delta no longer has the changes of a version that the topic lacks), NotFound, Conflict,
+    OutcomeUnknown.
     """
     check_mapping(mapping)
     _check_key(mapping)

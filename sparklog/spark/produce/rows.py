@@ -80,7 +80,7 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
     """Raise InvalidOption if expression `text` contains a *, which would include sparklog's own columns BAD and RAW.
 
-    Call it only for an expression that is valid over the `visible` columns.
+    Call it only for an expression that is valid over `visible(frame)`, which lacks these columns.
     """
     from pyspark.errors import PySparkException
 

@@ -41,7 +41,10 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 class WrittenTopics:
-    """The topic for good rows and, if given, the one for bad rows. If `create` is None, both must exist."""
+    """The topic for good rows and, if given, the one for bad rows.
+
+    If the constructor's argument `create` is None, both topics must exist.
+    """
 
     def __init__(
         self,
@@ -58,8 +61,9 @@ class WrittenTopics:
     def check(self) -> bool:
         """Check both topics, and return True if the topic for good rows exists.
 
-        Raises UnknownTopicOrPartition if a topic is missing and `create` is None. Raises Conflict or InvalidPartitions
-        if the topic for good rows differs from `create`, and every error that creating a missing one would raise.
+        Raises UnknownTopicOrPartition if a topic is missing and the constructor's argument `create` was None. Raises
+        Conflict or InvalidPartitions if the topic for good rows exists but differs from `create`. If a topic is to be
+        created, raises every error that its creation would raise.
         """
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]

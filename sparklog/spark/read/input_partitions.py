@@ -1,4 +1,4 @@
-"""The tasks of a batch read or a micro-batch as Spark's input partitions: it carries each as bytes of a TaskToRead."""
+"""Spark's input partitions for the tasks of a batch read or a micro-batch. Each carries a TaskToRead as bytes."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
 
 
 def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
-    """The rows of `chain` for one entry: one per command, or a single row if it has no commands.
+    """The rows of the metadata table `chain` for one entry: one per command, or one row if there are no commands.
 
     `ignored`: a fenced coordinator wrote the entry, so it has no effect.
     """

@@ -1,7 +1,7 @@
-"""The rows of `metadata=writes`: the writes that the chain still keeps. Tasks read them back from its entries.
+"""The rows of `metadata=writes`: the writes that the chain still keeps. Tasks read them from entries of the chain.
 
-The state names the entries to read: those of every command since FLOOR. The last write of an application may be older:
-the state itself keeps it forever.
+The state names the entries to read: those of every command since FLOOR. The last write of an application may be in an
+older entry. The state itself keeps that write forever, so its entry need not be read.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, addresses: StoreAddresses) -> list[WritesToRead]:
-    """Return tasks that together yield every write once, in the order of the chain.
+    """Return tasks that together yield every write once. `addresses`: the stores' addresses.
 
-    A task of its own, at the end, has the last writes of applications in older entries. `addresses`: the stores'
-    addresses.
+    The tasks divide the entries to read, in the order of the chain. If the last writes of some applications are in
+    older entries, one more task at the end yields those writes, and reads no entry.
     """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):

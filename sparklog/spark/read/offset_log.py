@@ -7,9 +7,10 @@
         {"version": 1, "cluster": …}                 a line for each source; v2 has "<source>:" before the JSON
         -                                            a source without offsets yet
 
-A file is written once: a process that repeats the micro-batch reads the same offsets in it, even after a crash. A
-process that plans a micro-batch of this number again writes another file, because the file contains the time of the
-plan. So the file identifies the input of the micro-batch. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
+Spark never changes a file of `offsets`: a process that repeats the micro-batch, even after a crash, reads its offsets
+from the file. If the checkpoint was set back, or copied, Spark may plan a micro-batch with the same number again. The
+new file has other content, because it contains the time of the plan. So the content of a file identifies the input of
+the micro-batch. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
     """Return the file of a micro-batch in the offset log. If it can't be read, log a warning and return None.
 
-    Unless the store was only unavailable, later calls for this checkpoint in this process return None at once.
+    After such a failure, later calls for this checkpoint in this process return None at once, unless the store was only
+    unavailable.
     """
     if url in _UNREADABLE:
         return None

@@ -1,10 +1,10 @@
 """A batch write: the driver plans it, tasks upload it, and one command in the driver makes it visible.
 
-    begin_write (planning) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver, winners' messages)
+    begin_write (planning) -> BatchWriter.write (each task attempt) -> BatchWriter.commit (driver)
 
 The writer is pickled between processes. The command id is drawn once, in `planned_write`, so a second call of `commit`
-after a lost reply submits the same command. Failed, repeated and speculative attempts upload too; objects that no
-commit names are orphans, which vacuum removes.
+after a lost reply submits the same command. Failed, repeated and speculative attempts upload too, but Spark passes to
+`commit` the message of only one attempt of each task. Objects that no commit names are orphans, which vacuum removes.
 
 Spark plans the write in a Python process of its own beside the driver; tasks and commit are other processes. So
 modules that only some of them need are imported where they are used. Where Java writes, `sparklog.spark.planner`
@@ -127,7 +127,8 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one batch write; see the module. `plan`: a WritePlan as MessagePack.
 
-    `done`: the application's last version if this version is already written; None if the write is needed.
+    `done`: None if the write is needed. If the application has already written the version of this write, `done` is the
+    last version that it has written.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
@@ -148,11 +149,11 @@ class BatchWriter(DataSourceArrowWriter):
         return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:
-        """Commit everything that the tasks uploaded in one command. Offsets follow (Spark partition id, row order).
+        """Commit, in one command, everything that the tasks uploaded. Offsets follow (Spark partition id, row order).
 
-        `consumed`: the input offsets of the rows, used if the options have none. A second call with the same messages
-        changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that says how to
-        learn the outcome.
+        `consumed`: the input offsets of the rows, used if the options give no consumed offsets. A second call with the
+        same messages changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that
+        says how to learn the outcome.
         """
         from sparklog.client.commits.commit_write import commit_append
 

@@ -2,11 +2,11 @@
 
     begin_stream_write (planning) -> StreamWriter.write (each task attempt) -> StreamWriter.commit (driver)
 
-For every micro-batch, Spark makes a new writer in its planning process, a Python process beside the driver, and another
-one to commit it. Only tasks can learn their query, run and micro-batch, so their messages carry these, and the first
-message carries the plan. A micro-batch that is already written uploads nothing and commits nothing, however old it is:
-versions never expire. The checkpoint holds the input of a micro-batch, and the commit takes a digest of it: a
-micro-batch with an old number but another input is not taken for a repeat.
+Spark makes two writers for every micro-batch, in two Python processes beside the driver: one plans the write, the other
+commits it. Only tasks can learn the query, the run and the number of the micro-batch, so their messages carry these.
+The message of Spark partition 0 also carries the plan. A micro-batch that is already written uploads nothing and
+commits nothing, however old it is: versions never expire. The checkpoint holds the input of a micro-batch, and the
+commit takes a digest of it: a micro-batch with an old number but another input is not taken for a repeat.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class StreamWriter(StreamArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is already written.
+        """Commit, in one command, all that the tasks uploaded. Does nothing if the micro-batch is already written.
 
         Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
         set back, WriteLost if an election gave up the micro-batch, OutcomeUnknown, and the other errors of the command.
@@ -147,7 +147,8 @@ class StreamWriter(StreamArrowWriter):
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
         """Return the micro-batch's file in the query's offset log.
 
-        Without a group, returns None if the file can't be read or no checkpoint is given. With a group, that raises.
+        Without a group, returns None if no checkpoint is given or the file can't be read. With a group, raises an error
+        if the file can't be read.
         """
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
@@ -188,7 +189,11 @@ def _checkpoint_of(options: WriteOptions) -> ObjectStore:
 
 
 def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, int]:
-    """Return the last micro-batch of each query; with `topic_ids`, only of queries that last wrote to these topics."""
+    """Return the number of the last micro-batch that each query has written, by query id.
+
+    Leaves out queries whose last write was lost. With `topic_ids`, also leaves out queries whose last write was to none
+    of these topics.
+    """
     return {
         app_id: known.version
         for app_id, known in state.applications.items()

@@ -77,8 +77,9 @@ class Cloud(Protocol):
     ) -> Page:
         """Return one page of the objects whose names begin with `prefix` and are not less than `start`.
 
-        `start` needs `starts_listings_anywhere`. `token` comes from the page before; None asks for the first page. With
-        `by_folder`, all names with the same text between the prefix and the next '/' are listed as one folder.
+        If the field `starts_listings_anywhere` is False, `start` is ignored. `token` comes from the page before; None
+        asks for the first page. With `by_folder`, all names with the same text between the prefix and the next '/' are
+        listed as one folder.
         """
         ...
 

@@ -162,8 +162,8 @@ class Gcs:
     def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
         """Send one request and return the headers and the body of its answer.
 
-        `names` fill each {} of `path`. `named` are parameters of the query, `headers` and `data`. Raises
-        CloudRequestFailed, or StoreUnavailable without credentials.
+        `names` replace the {} in `path`, in order. `named` may have `headers` and `data`; everything else in it is a
+        parameter of the query. Raises CloudRequestFailed, or StoreUnavailable without credentials.
         """
         deadline = Deadline(round(timeout_s * 1000))
         if self._files.tokens:

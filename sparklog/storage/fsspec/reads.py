@@ -63,9 +63,10 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
 
 
 def _size(seen: Sequence[_Seen], shown: str) -> int:
-    """Return the smallest object size in `seen`, which has a size and a version from each answer.
+    """Return the object's size in bytes. `seen` has a pair (size, version) from each answer.
 
-    Raises StoreUnavailable if the versions differ: the object was replaced while it was read.
+    Raises StoreUnavailable if the versions differ: the object was replaced while it was read. An answer without a
+    version may still have another size, so the smallest size is returned.
     """
     if len({version for _, version in seen if version is not None}) > 1:
         raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")

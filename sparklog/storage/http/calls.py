@@ -172,7 +172,10 @@ def _authorization(token: str | None, address: str) -> dict[str, str]:
 
 
 def _trusting(ca: str | None) -> ssl.SSLContext:
-    """A TLS context that trusts the certificates in the file `ca`; None: the system's. Raises InvalidOption."""
+    """Return a TLS context that trusts the certificates in the file `ca`, or the system's if `ca` is None.
+
+    Raises InvalidOption if the file can't be used.
+    """
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # no file, or no certificates in it
@@ -183,7 +186,10 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 
 
 def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
-    """Return the error for a request that got no reply. If no connection was made, its `landed` is NO."""
+    """Return the error for a request that got no reply.
+
+    The error gets the given `landed`, or NO if no connection was made.
+    """
     import urllib3
 
     if isinstance(error, urllib3.exceptions.SSLError):

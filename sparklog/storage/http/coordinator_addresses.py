@@ -47,7 +47,8 @@ def addresses_in(url: str) -> tuple[str, ...]:
 class Coordinators:
     """Sends reads to coordinators. Thread-safe; make a new instance after a fork.
 
-    `chain_id` is the cluster's id, once known: replies from a coordinator of another cluster are then refused.
+    The attribute `chain_id` is the cluster's id, or None while it is not known. Once it is set, replies from a
+    coordinator of another cluster are refused.
     """
 
     def __init__(self, url: str, calls: Calls) -> None:

@@ -56,8 +56,8 @@ def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
 def region_of(settings: S3Settings) -> dict[str, str]:
     """Return the region, as a parameter for botocore's client; {} if neither the settings nor AWS_REGION name one.
 
-    botocore itself reads only AWS_DEFAULT_REGION and the profile. But AWS's own machines set AWS_REGION, and its other
-    SDKs read it first.
+    botocore itself reads only AWS_DEFAULT_REGION and the profile. But AWS's own machines set AWS_REGION, and AWS's
+    other SDKs read that variable first.
     """
     region = settings.region or os.environ.get("AWS_REGION")
     return {"region_name": region} if region else {}

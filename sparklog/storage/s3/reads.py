@@ -154,7 +154,7 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """Call `read` until it succeeds and return its result; repeat it only after failures that may pass.
+    """Call `read` until it succeeds, as `repeated` does, and return its result.
 
     Raises KeyNotFound, and the other errors for the caller of the store.
     """

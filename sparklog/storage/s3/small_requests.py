@@ -72,7 +72,10 @@ class SmallRequests:
         return self._sent(self._files.call_s3, deadline, operation, **parameters)
 
     def signed_url(self, bucket: str) -> str:
-        """Return a signed URL of the key `k`. It shows the bucket's server, path and region. Raises S3RequestFailed."""
+        """Return a signed URL that shows the bucket's server, path and region. Raises S3RequestFailed.
+
+        It is the URL of a dummy key, `k`.
+        """
         try:
             return str(self._files.url(f"{bucket}/k"))
         except Exception as error:
@@ -101,8 +104,8 @@ class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
     def close_session(loop: Any, s3: Any) -> None:
         """Close the connections at process exit, as s3fs does, but not those of a parent process.
 
-        The parent's event loop does not run here. It also watches its sockets through a descriptor that both processes
-        share, so closing one here would break the parent's.
+        The parent's event loop does not run here. Both processes share the descriptor through which that loop watches
+        its sockets, so closing a socket here would break the parent's connection.
         """
         if loop is fsspec.asyn.loop[0]:
             s3fs.S3FileSystem.close_session(loop, s3)

@@ -86,7 +86,10 @@ class Planning(msgspec.Struct, frozen=True):
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def decided(self, command: Command) -> tuple[Record, ...]:
-        """The records that the chain would get if the command were committed now. Raises what that would raise."""
+        """The records that the chain would get if the command were committed now.
+
+        Raises the errors that the commit would raise.
+        """
         submission = Submission(new_command_id(), self.state.n0, command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
 

@@ -46,7 +46,10 @@ def _may_create(principal: Principal, state: ClusterState, name: str) -> bool:
 
 
 def _may_reset(principal: Principal, state: ClusterState, name: str) -> bool:
-    """True if the principal may read a topic of the group, or any topic if the group has committed nothing yet."""
+    """True if the principal may read at least one topic in which the group `name` has committed an offset.
+
+    If the group has committed none, the right to read at least one topic, no matter which, is enough.
+    """
     topics = {topic for topic, _ in committed(state, name)}
     if topics:
         return any(principal.may(Verb.READ, topic) for topic in topics)

@@ -1,8 +1,8 @@
 """The pages of actions. GET shows a form, or the plan of a completed form; POST commits a plan that was shown.
 
-Only the POST changes anything. It submits the commands of the plan by `submit_for`, like those of any client: their
-rights are checked, they are audited, and a repeated command id returns the earlier result. A form with errors has no
-plan.
+Only the POST changes anything. It submits the commands of the plan by `submit_for`, as if a client had sent them: the
+user's rights are checked, each command is audited, and a repeated command id returns the earlier result. A form with
+errors has no plan.
 """
 
 from __future__ import annotations
@@ -233,6 +233,6 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _audit(request: Request, error: SparklogError) -> None:
-    """Write the audit line of a request that was refused before it had a command."""
+    """Write the audit line of a request that was refused before a command was read from it."""
     caller = caller_of(request.scope)
     audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)

@@ -35,7 +35,8 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
     """Copy as many of the first records (of the last ones if `last`) as the limits allow, but at least one.
 
-    `most_bytes` limits the sum of `sizes`. A slice instead of a copy would keep the whole batch in memory.
+    `most` limits the number of records, `most_bytes` the sum of their sizes. A slice instead of a copy would keep the
+    whole batch in memory.
     """
     rows = records.num_rows
     own = sizes(records)

@@ -93,7 +93,10 @@ class RecordsFound:
     broken: frozenset[int] = frozenset()
 
     def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
-        """The offsets of partitions where the next page in this direction begins; None if no record is left there."""
+        """The pairs (partition, offset) at which the next page begins; None if there is no further record.
+
+        The next page reads towards lower offsets if `down`, else towards higher ones.
+        """
         left = [
             (covered.start > covered.log_start if down else covered.end < covered.high_watermark)
             for covered in self.covered

@@ -190,8 +190,9 @@ def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> st
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
     """The command line that prints the records of this page, from the page's first offset on.
 
-    It does not search, so it prints records that do not match the query too. If the page was not read from exactly one
-    partition, it prints all records of the topic. On a live page, it prints new records as they arrive.
+    The command does not search, so it also prints records that do not match the query. If the page was not read from
+    exactly one partition, the command prints all records of the topic. On a live page, it prints only new records, as
+    they arrive.
     """
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:

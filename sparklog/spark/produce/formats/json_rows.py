@@ -28,7 +28,7 @@ def json_rows(
     """Yield the object of each line, or with `multiline` each object of one document.
 
     A document is an object or an array of objects. A good row is a list of one text, the object. Each of `folders`
-    becomes a field of the object, unless it has a field of that name. Blank lines are skipped.
+    becomes a field of the object, unless the object already has a field of that name. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)

@@ -87,8 +87,10 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
 
 
 def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """Return the lines of text files, split only at \\n. A row has the file, the byte at which this part of the file
-    begins, the line as bytes, and the values of the folders named NAME=VALUE.
+    """Return the lines of text files, split only at \\n. Each line is a row.
+
+    A row has the file, the byte at which the line's part of the file begins (Spark may read a file in several parts),
+    the line as bytes, and the values of the folders named NAME=VALUE.
 
     Raises InvalidInput for a compressed file that Spark can't read safely (.zst, .lz4, .snappy), and for a reserved
     column name.
@@ -162,7 +164,7 @@ def check_first_line(name: str, line: bytes) -> None:
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The Spark task: turn batches of `lines_of` into rows with these columns.
+    """The Spark task: turn batches of rows of `lines_of` into batches of rows of `rows_of`.
 
     With `stop_at_bad`, raise InvalidRecord at a bad row.
     """
