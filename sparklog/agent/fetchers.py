@@ -29,9 +29,9 @@ TRIES: Final = 3
 
 @dataclass(slots=True)
 class _SourceBatch:
-    """A batch under way from one source.
+    """A batch of objects that is being fetched from one source.
 
-    `waiting`: objects whose copies have not begun. `copied`: objects being copied. `there`: objects now on the store.
+    `waiting`: objects whose copies have not begun. `copied`: objects being copied. `there`: objects that have arrived.
     """
 
     partitions: frozenset[TopicPartition]

@@ -1,9 +1,8 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
 Readers try such a store last during the next FAILED_FOR_MS. A store on S3, gs, abfs or HDFS that hangs fails after its
-`timeout_ms`, so only the first read waits for it. Writes use the same class for stores whose replicas are catching up,
-and are not in sync. Such a store is left out of the next writes if it was too slow (`client/plans/task_upload.py`,
-SLOW_HERE).
+`timeout_ms`, so only the first read waits for it. Writes remember here the stores that were too slow, of
+those whose replicas are catching up, and leave them out of the next writes (`client/plans/task_upload.py`, SLOW_HERE).
 """
 
 from __future__ import annotations

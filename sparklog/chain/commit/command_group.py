@@ -132,9 +132,9 @@ def _weight(command: Command) -> int:
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> CommandGroup:
     """Decide each command on the state after the commands before it.
 
-    A refusal, or an answer without records, must not depend on a command that may fail to land. So it is dropped,
-    and its command stays undecided, if an earlier command of this group led to records. The same holds without
-    `confirmed`, because entry `head.n` is then still pending.
+    A refusal, or an answer without records, must not depend on a command that may fail to land. So it is dropped, and
+    its command stays undecided, in two cases: an earlier command of this group led to records, or `confirmed` is False
+    (entry `head.n` is still pending).
     """
     group = CommandGroup(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
     for ticket in tickets:

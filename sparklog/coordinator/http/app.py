@@ -75,7 +75,7 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
-    """The endpoints for programs. The one for commits is the first to be tried, because it gets the most requests."""
+    """The endpoints for programs, as the router tries them: commits come first, because most requests are commits."""
     reading = ReaderThreads(service.follower, service.control.queued_max)
     queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
     return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]

@@ -3,8 +3,8 @@
 A streaming query that is started again is another run of the same application. A run becomes the current one when it
 first adds a version, and from then on every earlier run is fenced. If two runs are active at once, the older one can
 write nothing more, not even its next version. The ids of runs have no order (Spark draws them), so the chain orders
-them. It remembers the newest 32 runs of an application. If an older run is still alive, it is refused as well, because
-its next version was written long ago.
+them. It remembers the newest 32 runs of an application. A run that was forgotten but is still alive is refused as well,
+because later runs have long written the version that it would write next.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: the
 checkpoint was set back. The last version is no repeat either if its input (`made_of`) has changed: the checkpoint was

@@ -49,10 +49,10 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Return the stretches of a run of `between_gaps` without spare records (`StretchOutcome.is_spare`).
+    """Remove the spare records (`StretchOutcome.is_spare`) from stretches that follow one another without a gap.
 
-    A stretch whose only record was spare is then empty. But if every record that the run keeps is spare, the last one
-    stays.
+    A stretch whose only record was spare is then empty. But if every record that the stretches keep is spare, the last
+    one stays.
     """
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):

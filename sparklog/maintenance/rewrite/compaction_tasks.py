@@ -37,9 +37,10 @@ class KeyShuffle(Protocol):
     """The port for the shuffle of keys. Its adapter is `spark/maintain/key_shuffle.py`."""
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` and its LeftRecords.
+        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites`.
 
-        The number of a stretch is its index in `rewrites`. Returns the results of `rewrite_stretch` in this order.
+        What `read_keys` found decides which records are left of each stretch (LeftRecords). The number of a stretch is
+        its index in `rewrites`. Returns the results of `rewrite_stretch` in this order.
         Raises SparklogError if a read fails, or if the tasks could not be run.
         """
         ...

@@ -1,7 +1,7 @@
 """The topics that a run of produce writes to.
 
     check (before Spark starts) -> created (a `with` around the write)
-    -> deleted (if the write fails because a topic does not exist)
+    -> deleted (if the write fails because a topic does not exist: was it deleted meanwhile?)
 
 `check` applies the rules of creation to a new topic, so a dry run refuses what the real run would refuse.
 """

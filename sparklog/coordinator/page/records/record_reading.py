@@ -78,9 +78,9 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class RecordsFound:
-    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on missing records.
+    """The records to show: tables in the order in which they were read, each ordered by offset.
 
-    `searched`, `size_bytes`: the number of records read, and their size. `stopped`: the limit that ended the reading
+    `notes` are sentences on missing records. `searched`, `size_bytes`: the number of records read, and their size. `stopped`: the limit that ended the reading
     before the page was full; "" for none. `broken`: partitions that could not be read further.
     """
 
