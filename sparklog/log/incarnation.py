@@ -88,7 +88,6 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
     and the store's errors.
     """
     written = [name for key in objects for name in (key, index_key(key))]
-    wanted = f"wanted {INCARNATION} {registered} at {target.url}"
     try:
         existing = read_incarnation(target, written)
         if existing is None:
@@ -98,8 +97,15 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
         if existing is not None:
             raise
     except Conflict as error:
+        wanted = f"wanted {INCARNATION} {registered} at {target.url}"
         raise AnotherIncarnation(f"{wanted}, found something else: {error.message}") from error
-    if existing is None:
-        raise AnotherIncarnation(f"{wanted}, found none: the store was wiped, or is not mounted")
-    if existing.incarnation != registered:
-        raise AnotherIncarnation(f"{wanted}, found {existing.incarnation}: the store was wiped or swapped")
+    if existing is None or existing.incarnation != registered:
+        raise another_incarnation(registered, target.url, None if existing is None else existing.incarnation)
+
+
+def another_incarnation(registered: str, url: str, found: str | None) -> AnotherIncarnation:
+    """Return the error of the store at `url`, which has this INCARNATION; None: it has none."""
+    wanted = f"wanted {INCARNATION} {registered} at {url}"
+    if found is None:
+        return AnotherIncarnation(f"{wanted}, found none: the store was wiped, or is not mounted")
+    return AnotherIncarnation(f"{wanted}, found {found or 'something else'}: the store was wiped or swapped")

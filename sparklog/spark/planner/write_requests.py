@@ -20,8 +20,7 @@ from sparklog.client.plans.task_upload import without_failed
 from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.types import Holder, StoreId
-from sparklog.log.cluster_stores import Stores
-from sparklog.log.incarnation import check_incarnation
+from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
@@ -135,16 +134,24 @@ class _Row(msgspec.Struct):
     timestamp_us: int | None
 
 
+class _Incarnation(msgspec.Struct):
+    """The INCARNATION that a store has in place of the registered one. `found`: None if there is none."""
+
+    found: str | None
+
+
 class _Failure(msgspec.Struct):
     """A store that did not take an object. `reason`: in the words of the operating system, or of Java.
 
-    `held_up_ms`: if the task gave up the store as too slow, the time for which it had waited for the store.
+    `held_up_ms`: the time for which the task has waited for the store, if it was given up because of that.
+    `incarnation`: set if the store was wiped or swapped.
     """
 
     store: StoreId
     url: str
     reason: str
     held_up_ms: int | None = None
+    incarnation: _Incarnation | None = None
 
 
 class _Failures(msgspec.Struct):
@@ -309,13 +316,11 @@ def _errors(plan: WritePlan, request: _Failures) -> dict[StoreId, SparklogError]
 
 
 def _error(plan: WritePlan, failure: _Failure) -> SparklogError:
-    """The error of a store that did not take an object, or that was wiped or swapped."""
+    """The error of a store that did not take an object. Asks no store, because one that hangs would delay the task."""
     if failure.held_up_ms is not None:
         return too_slow(failure.held_up_ms, plan.lag_time_max_ms)
-    try:
-        check_incarnation(Stores(plan.addresses).get(failure.store), plan.incarnations[failure.store])
-    except SparklogError as error:
-        return error
+    if failure.incarnation is not None:
+        return another_incarnation(plan.incarnations[failure.store], failure.url, failure.incarnation.found)
     wanted = f"write an object to {failure.url}"
     number = _ERRNOS.get(failure.reason)
     if number is not None:

@@ -115,8 +115,9 @@ def test_a_store_that_hangs_delays_a_task_for_a_limited_time(
     assert cluster.read("t", partition=0).num_rows == 100
 
 
+@pytest.mark.parametrize("interrupts", [False, True])
 def test_a_task_that_waits_for_all_its_stores_can_be_killed(
-    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession, interrupts: bool
 ) -> None:
     """No limit applies to it: none of its stores is ahead."""
     cluster.create_topic("t", assignment=["ab"])
@@ -124,7 +125,7 @@ def test_a_task_that_waits_for_all_its_stores_can_be_killed(
     context = columnar.sparkContext
 
     def write() -> None:
-        context.setJobGroup("waiting", "waits for its stores", interruptOnCancel=True)
+        context.setJobGroup("waiting", "waits for its stores", interruptOnCancel=interrupts)
         with pytest.raises(Exception, match="cancelled part of cancelled job group waiting"):
             save(some_rows(columnar), cluster, "t")
 

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -47,16 +46,17 @@ final class HadoopFolder implements ObjectStore {
   }
 
   @Override
-  public void check(String incarnation, String... keys) throws IOException {
-    for (String key : keys) {
+  public String incarnation(String registered, String... keys) throws IOException {
+    String found;
+    try (InputStream mark = files.open(new Path(root, INCARNATION))) {
+      found = ObjectStore.named(mark);
+    } catch (FileNotFoundException error) {
+      return null;
+    }
+    for (String key : registered.equals(found) ? keys : new String[0]) {
       files.getFileStatus(new Path(root, key));
     }
-    try (InputStream mark = files.open(new Path(root, INCARNATION))) {
-      JsonNode found = Planner.JSON.readTree(mark);
-      if (!incarnation.equals(found.path("incarnation").asText())) {
-        throw new IOException("another " + INCARNATION);
-      }
-    }
+    return found;
   }
 
   private final class Upload implements ObjectUpload {
@@ -95,6 +95,10 @@ final class HadoopFolder implements ObjectStore {
       }
       try {
         file.close();
+      } catch (IOException error) {
+        // It is deleted anyway.
+      }
+      try {
         files.delete(temporary, false);
       } catch (IOException error) {
         // The vacuum job removes it.

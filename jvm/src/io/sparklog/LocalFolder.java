@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.ByteBuffer;
@@ -39,19 +38,20 @@ final class LocalFolder implements ObjectStore {
   }
 
   @Override
-  public void check(String incarnation, String... keys) throws IOException {
+  public String incarnation(String registered, String... keys) throws IOException {
     try (DirectoryStream<Path> opened = Files.newDirectoryStream(root)) {
       // From one open folder: a path may lead elsewhere at each use, if disks are mounted.
       SecureDirectoryStream<Path> folder = (SecureDirectoryStream<Path>) opened;
-      for (String key : keys) {
+      String found;
+      try (var file = folder.newByteChannel(Path.of(INCARNATION), Set.of(StandardOpenOption.READ))) {
+        found = ObjectStore.named(Channels.newInputStream(file));
+      } catch (NoSuchFileException error) {
+        return null;
+      }
+      for (String key : registered.equals(found) ? keys : new String[0]) {
         folder.getFileAttributeView(Path.of(key), BasicFileAttributeView.class).readAttributes();
       }
-      try (var file = folder.newByteChannel(Path.of(INCARNATION), Set.of(StandardOpenOption.READ))) {
-        JsonNode mark = Planner.JSON.readTree(Channels.newInputStream(file));
-        if (!incarnation.equals(mark.path("incarnation").asText())) {
-          throw new IOException("another " + INCARNATION);
-        }
-      }
+      return found;
     }
   }
 

@@ -78,7 +78,7 @@ final class Lz4Frame {
           match += more;
         } while (more == 255);
       }
-      if (distance == 0 || distance > done || match < 0 || match > most - done) {
+      if (distance == 0 || distance > done || match <= 0 || match > most - done) {
         throw new DamagedException("LZ4 match: " + distance);
       }
       repeat(to, done, distance, match);

@@ -1,6 +1,8 @@
 package io.sparklog;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import java.io.IOException;
+import java.io.InputStream;
 
 /** A store, for writers. */
 interface ObjectStore {
@@ -15,6 +17,39 @@ interface ObjectStore {
   /** Begin to write an object. */
   ObjectUpload begin(String key) throws IOException;
 
-  /** Check that the store has these objects, and beside them the INCARNATION that is registered. */
-  void check(String incarnation, String... keys) throws IOException;
+  /**
+   * Check that the store has the registered INCARNATION, and these objects beside it. Throws AnotherIncarnation, and the
+   * store's errors.
+   */
+  default void check(String registered, String... keys) throws IOException {
+    String found = incarnation(registered, keys);
+    if (found == null) {
+      found = incarnation(registered, keys); // a first "not found" may be wrong
+    }
+    if (!registered.equals(found)) {
+      throw new AnotherIncarnation(found);
+    }
+  }
+
+  /** The INCARNATION of the store; null if there is none. If it is the registered one, throws unless the objects are there. */
+  String incarnation(String registered, String... keys) throws IOException;
+
+  /** The store was wiped or swapped, or is not mounted. */
+  final class AnotherIncarnation extends IOException {
+    final String found; // null: none
+
+    AnotherIncarnation(String found) {
+      super("another " + INCARNATION);
+      this.found = found;
+    }
+  }
+
+  /** The INCARNATION that a mark names; empty if it is no mark. */
+  static String named(InputStream mark) throws IOException {
+    try {
+      return Planner.JSON.readTree(mark).path("incarnation").asText();
+    } catch (JsonProcessingException error) {
+      return "";
+    }
+  }
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * A data object that is being written: batches go in, then object and index become durable on its stores. A single store
@@ -12,13 +13,18 @@ import java.util.List;
 final class OpenObject implements IpcFile.Sink {
   private static final int APPEND = 0; // ObjectKind of core/types.py
 
+  /** The bytes of an object. `parts` is null once the task waits no more: a store that hangs must not keep them. */
+  private static final class Body {
+    volatile List<byte[]> parts = new ArrayList<>();
+  }
+
   private final TaskObjects task;
   private final WritePlan.Topic topic;
   private final List<WritePlan.Store> stores; // those that the task has not given up
   private final String uploadId = ObjectUpload.newId();
   private final String name; // the key without its extension
   private final ObjectUpload upload; // to a single store; null if there are several
-  private final List<byte[]> body = new ArrayList<>(); // for several stores
+  private final Body body = new Body(); // for several stores
   private final IpcFile file;
   private final WrittenIndex index = new WrittenIndex();
 
@@ -26,9 +32,12 @@ final class OpenObject implements IpcFile.Sink {
     this.task = task;
     this.topic = topic;
     stores = task.lanes.left(intended);
+    if (stores.isEmpty()) {
+      throw new StoreLanes.NotTaken(Map.of());
+    }
     long n0 = task.plan.n0();
     name = String.format("append/%s/%020d-%s", uploadId.substring(0, 2), n0, uploadId); // storage/keys.py
-    upload = stores.size() == 1 ? ObjectStore.at(stores.get(0).url()).begin(dataKey()) : null;
+    upload = intended.size() == 1 ? ObjectStore.at(stores.get(0).url()).begin(dataKey(name)) : null;
     try {
       file = new IpcFile(this, task.plan.object());
     } catch (IOException error) {
@@ -44,7 +53,7 @@ final class OpenObject implements IpcFile.Sink {
   @Override
   public void write(byte[] bytes, int length) throws IOException {
     if (upload == null) {
-      body.add(bytes);
+      body.parts.add(bytes);
     } else {
       upload.write(bytes, length);
     }
@@ -56,9 +65,9 @@ final class OpenObject implements IpcFile.Sink {
     byte[] indexBody = index.encode(task.plan.index(), encoder);
     List<WritePlan.Store> holders = stores;
     if (upload == null) {
-      holders = task.lanes.perform(stores, store -> publish(store, indexBody));
+      holders = publishOnSeveral(indexBody);
     } else {
-      publish(stores.get(0), upload, indexBody);
+      publish(stores.get(0), upload, name, indexBody);
     }
     ArrayNode named = Planner.JSON.createArrayNode(); // Python's NewObject
     named.add(APPEND).add(task.plan.n0()).add(uploadId).add(topic.id()).add(file.size()).add(file.crc32c());
@@ -75,36 +84,54 @@ final class OpenObject implements IpcFile.Sink {
     }
   }
 
-  private void publish(WritePlan.Store store, byte[] indexBody) throws IOException {
-    ObjectUpload own = ObjectStore.at(store.url()).begin(dataKey());
+  private List<WritePlan.Store> publishOnSeveral(byte[] indexBody) throws IOException {
+    Body bytes = body;
+    String key = name; // the threads of the stores get nothing that leads to the task
     try {
-      for (byte[] part : body) {
-        own.write(part, part.length);
+      return task.lanes.perform(stores, store -> publishOnOne(store, key, bytes, indexBody));
+    } finally {
+      bytes.parts = null;
+    }
+  }
+
+  private static void publishOnOne(WritePlan.Store store, String name, Body body, byte[] index) throws IOException {
+    ObjectUpload own = ObjectStore.at(store.url()).begin(dataKey(name));
+    try {
+      for (int next = 0; ; next++) {
+        List<byte[]> parts = body.parts;
+        if (parts == null) {
+          throw new IOException("the store was given up");
+        }
+        if (next == parts.size()) {
+          break;
+        }
+        own.write(parts.get(next), parts.get(next).length);
       }
-      publish(store, own, indexBody);
+      publish(store, own, name, index);
     } finally {
       own.abort();
     }
   }
 
-  private void publish(WritePlan.Store store, ObjectUpload object, byte[] indexBody) throws IOException {
+  private static void publish(WritePlan.Store store, ObjectUpload object, String name, byte[] indexBody)
+      throws IOException {
     object.publish();
     ObjectStore to = ObjectStore.at(store.url());
-    ObjectUpload beside = to.begin(indexKey());
+    ObjectUpload beside = to.begin(indexKey(name));
     try {
       beside.write(indexBody, indexBody.length);
       beside.publish();
     } finally {
       beside.abort();
     }
-    to.check(store.incarnation(), dataKey(), indexKey());
+    to.check(store.incarnation(), dataKey(name), indexKey(name));
   }
 
-  private String dataKey() {
+  private static String dataKey(String name) {
     return name + ".arrow";
   }
 
-  private String indexKey() {
+  private static String indexKey(String name) {
     return name + ".index";
   }
 }

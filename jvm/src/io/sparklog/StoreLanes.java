@@ -13,6 +13,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.TaskContext;
 
 /**
  * The stores of one task, as log/write/store_lanes.py has them: all take an object at the same time, each in a thread of
@@ -24,6 +25,8 @@ final class StoreLanes {
 
   private final long lagTimeMaxMs;
   private final Map<WritePlan.Store, Long> heldUpMs = new HashMap<>();
+  private final Map<WritePlan.Store, Long> heldUpLastMs = new HashMap<>(); // of it, by the last object
+  private long endedNs; // the last object
   private final Map<WritePlan.Store, IOException> failures = new LinkedHashMap<>(); // of those given up
 
   /** What each store does with an object. */
@@ -88,9 +91,10 @@ final class StoreLanes {
     }
     List<WritePlan.Store> taken = new ArrayList<>();
     Map<WritePlan.Store, IOException> failed = new LinkedHashMap<>();
+    forgiveTimeBetweenObjects();
     try {
       while (!running.isEmpty()) {
-        Done next = taken.isEmpty() ? done.take() : next(done, running.keySet());
+        Done next = taken.isEmpty() ? first(done) : next(done, running.keySet());
         if (next == null) {
           List<WritePlan.Store> slow = running.keySet().stream().filter(store -> heldUp(store) >= lagTimeMaxMs).toList();
           for (WritePlan.Store store : slow) {
@@ -99,7 +103,9 @@ final class StoreLanes {
           }
           continue;
         }
-        running.remove(next.store());
+        if (running.remove(next.store()) == null) {
+          continue; // it was too slow
+        }
         if (next.failure() == null) {
           taken.add(next.store());
         } else {
@@ -110,12 +116,37 @@ final class StoreLanes {
       running.values().forEach(each -> each.cancel(true));
       Thread.currentThread().interrupt();
       throw new InterruptedIOException("the task was killed");
+    } finally {
+      endedNs = System.nanoTime();
     }
     if (taken.isEmpty()) {
       throw new NotTaken(failed);
     }
     failures.putAll(failed);
     return taken;
+  }
+
+  /**
+   * Python uploads in the background, so that a store may take an object while the task makes the next one. Such time
+   * does not count here either.
+   */
+  private void forgiveTimeBetweenObjects() {
+    long betweenMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - endedNs);
+    heldUpLastMs.forEach((store, waited) -> heldUpMs.merge(store, -Math.min(waited, betweenMs), Long::sum));
+    heldUpLastMs.clear();
+  }
+
+  /** The first that is done. While no store is ahead, none is too slow. */
+  private static Done first(BlockingQueue<Done> done) throws InterruptedException {
+    while (true) {
+      Done first = done.poll(1, TimeUnit.SECONDS);
+      if (first != null) {
+        return first;
+      }
+      if (TaskContext.get().isInterrupted()) { // Spark interrupts the thread only if it was told to
+        throw new InterruptedException();
+      }
+    }
   }
 
   /** The next that is done; null once a store is too slow. The time counts against each store that is late. */
@@ -127,7 +158,11 @@ final class StoreLanes {
     long began = System.nanoTime();
     Done next = done.poll(Math.max(0, leftMs), TimeUnit.MILLISECONDS);
     long waitedMs = next == null ? Math.max(0, leftMs) : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
-    late.forEach(store -> heldUpMs.merge(store, waitedMs, Long::sum));
+    late.forEach(
+        store -> {
+          heldUpMs.merge(store, waitedMs, Long::sum);
+          heldUpLastMs.merge(store, waitedMs, Long::sum);
+        });
     return next;
   }
 

@@ -68,6 +68,7 @@ final class TaskObjects {
   void end() {
     writers.forEach(ObjectsWriter::abort);
     writers.clear();
+    spare.clear();
     encoders.values().forEach(Encoder::close);
   }
 
@@ -107,6 +108,9 @@ final class TaskObjects {
           ObjectNode failure = described.addObject().put("store", store.id()).put("url", store.url());
           failure.put("reason", reason(error));
           failure.put("held_up_ms", error instanceof StoreLanes.TooSlow slow ? (Long) slow.heldUpMs : null);
+          if (error instanceof ObjectStore.AnotherIncarnation other) {
+            failure.putObject("incarnation").put("found", other.found);
+          }
         });
     return asked;
   }
