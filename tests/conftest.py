@@ -48,6 +48,7 @@ for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADO
     del os.environ[_name]
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_HOME"] = str(spark_home())
+CAMPAIGN_TIMEOUT_S = 1800  # for tests without a limit of their own: a campaign has hours, and a loaded machine
 _OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every command line that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -146,6 +147,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (reason := reason_to_skip(item)) is not None:
             item.add_marker(pytest.mark.skip(reason))
+        if config.getoption("--campaign") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(CAMPAIGN_TIMEOUT_S))
     if not config.getoption("--campaign") and config.option.markexpr != "sparks":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]

@@ -26,8 +26,8 @@ from tests.maintenance.old_chain import BLOCK, STORES, counts, entries, grow, ne
 KILLS = 4
 
 
-@pytest.fixture(scope="module")
-def killer(request: pytest.FixtureRequest) -> Iterator[KilledRuns]:
+@pytest.fixture
+def killer() -> Iterator[KilledRuns]:
     """Runs vacuum in processes of their own, whose environment names the place."""
     with KilledRuns("tests.faults.killed_deleter") as runs:
         yield runs
