@@ -12,7 +12,7 @@ What it does not see, of those that were tried, and why:
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
   replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
   swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
-  found-behind-snapshot, copy-crc, agent-other-life, watch-again, heartbeat-session.
+  found-behind-snapshot, copy-crc, agent-other-life, watch-again, watch-paused, heartbeat-session.
 """
 
 from __future__ import annotations
@@ -66,6 +66,5 @@ SEEN: Final = {
     "claim-again": Seen(8, 17_464),
     "watch-write": Seen(24, 8_319),
     "watch-session": Seen(4, 639),
-    "watch-paused": Seen(5, 7_693),
     "old-floor": Seen(0, 2_603),
 }
