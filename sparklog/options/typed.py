@@ -119,7 +119,7 @@ class ConsumedOffsets(msgspec.Struct, frozen=True):
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """The group for which each micro-batch commits its input offsets. They are in the checkpoint of the query."""
+    """The group for which each micro-batch commits its input offsets, which are read from the query's checkpoint."""
 
     group: str
 

@@ -106,7 +106,8 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
     """Raise InvalidOption unless the options of a write give its target.
 
     For INSERT INTO, saveAsTable and toTable, Spark passes neither the options nor the name of the table. For some
-    statements it passes the schema of the table that the rows come from, so a guess would append to the wrong log.
+    statements it passes the schema of the table that the rows come from. To take the target from that schema would
+    append to the wrong log.
     """
     addressed = any(name in given for name in _ADDRESS)
     if not addressed and "topic" not in given:

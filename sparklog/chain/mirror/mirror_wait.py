@@ -12,7 +12,7 @@ class TooFewStores(NotEnoughReplicasAfterAppend):
 
 
 def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[None]:
-    """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it was deleted as old.
+    """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it is already deleted.
 
     Tries again until `deadline_ms` while too few mirrors have the entry. Raises the error of the last attempt. The
     entry then stays in its slot, and a later call can put it on mirrors. Until then, it is lost if the chain's own

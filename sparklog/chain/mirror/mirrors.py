@@ -3,9 +3,9 @@
 Before an entry is acknowledged, as many mirrors as `metadata.copies` asks for must have it, with all entries before it.
 
 The stores are chosen again for each entry, from those that are registered, not fenced, and elsewhere than the chain
-itself. The longest registered ones are tried first, and stores that failed or hung lately last. Processes may choose
-different stores: each makes the mirrors on the stores of its choice whole. Each store has its own daemon thread,
-because a store may never answer.
+itself. The longest registered ones are tried first, and those that have failed or hung lately are tried last. Processes
+may choose different stores: each makes the mirrors on the stores of its choice whole. Each store has its own daemon
+thread, because a store may never answer.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
 
 
 class _NewSnapshots:
-    """Snapshots that have appeared since `found` was listed, and the chunks that they name."""
+    """The snapshots that have appeared since the listing `found` was made, and the chunks that they name."""
 
     def __init__(self, store: ObjectStore, found: Found) -> None:
         self._store = store

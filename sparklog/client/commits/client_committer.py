@@ -117,7 +117,7 @@ class ClientCommitter(Committer):
         return super().submit(submission, timeout_ms)
 
     def heartbeat(self, store: StoreId, registration: int) -> None:
-        """Report to the coordinator in force that the agent of this store is alive. Without one, does nothing.
+        """Report to the coordinator in force that the agent of this store is alive. If none is in force, do nothing.
 
         Raises TryAgain (no coordinator could be reached), and the coordinator's errors.
         """
@@ -126,7 +126,7 @@ class ClientCommitter(Committer):
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), GRACE_MS)
 
     def member_heartbeat(self, group: str, member_id: str) -> None:
-        """Report to the coordinator in force that this member of a group is alive. Without one, does nothing.
+        """Report to the coordinator in force that this member of a group is alive. If none is in force, do nothing.
 
         Raises TryAgain (no coordinator could be reached), GroupIdNotFound, UnknownMemberId.
         """

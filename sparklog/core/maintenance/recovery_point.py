@@ -80,9 +80,10 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """Yield the replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
+    """Yield the replicas of a topic on one store, with each object listed only once, because a check reads it once.
 
-    An object that one replica on the store holds must be read, even if another replica there lacks it.
+    An object that several replicas hold or lack is listed as held if one of them holds it. Replicas left without
+    objects are dropped.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:

@@ -345,9 +345,9 @@ class Flushes:
     def _may_stay_so(self, flush: Flush) -> bool:
         """True if the flush, whose last commit is in doubt, can't be settled for now.
 
-        Either the last attempt failed with an error of some stores or partitions, or earlier records of the flush's
-        partitions are parked. In the second case, the chain refuses the commit until the parked records are written,
-        because its sequences must follow theirs.
+        Either that commit failed with an error that concerns only some stores or partitions, or earlier records of the
+        flush's partitions are parked. In the second case, the chain refuses the commit until the parked records are
+        written, because its sequences must follow theirs.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)

@@ -93,8 +93,9 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
 def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> FetchResult:
     """Call `fetch_object`, then check that `store` has the INCARNATION `incarnation`, and the fetched object beside it.
 
-    Report the copy only if this returns. The check is made here, without delay, because a disk may be mounted over the
-    copy later. Raises AnotherIncarnation, and what `fetch_object` raises.
+    Report the copy only if this returns. Check at once: if a disk is mounted over the copy afterwards, a later check
+    would find the INCARNATION of the disk, but the copy would be hidden below it. Raises AnotherIncarnation, and what
+    `fetch_object` raises.
     """
     fetched = fetch_object(wanted, store, stores)
     objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)

@@ -221,7 +221,7 @@ class ObjectsWriter:
 
 
 class Uploading:
-    """A closed object that is being uploaded. `batches` are the batches that were not streamed before."""
+    """A closed object that is being uploaded. `batches`: those not yet written to the store while it was open."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: do the search of a _VacuumOrder, and return OrphansFound. An error that ends the search is one failure."""
+    """Task: do the search of a _VacuumOrder, and return OrphansFound. If an error ends the search, `failed` is 1."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         stores, name = Stores(order.addresses), order.search.store
@@ -103,7 +103,7 @@ def search_store(payload: bytes) -> bytes:
 
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
-    """Return the result of each search, in order. A search that a store or a task could not finish is a failure."""
+    """Return the result of each search, in order. If a store or a task could not finish it, its `failed` is 1."""
     state = frame.connection.follower.newest_state()
     addresses = frame.connection.addresses(state)
     results: list[OrphansFound] = []
