@@ -89,13 +89,14 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
     """
     written = [name for key in objects for name in (key, index_key(key))]
     try:
-        existing = read_incarnation(target, written)
-        if existing is None:
-            existing = read_incarnation(target, written)  # a first "not found" may be wrong
-    except StoreUnavailable:
-        existing = read_incarnation(target)
-        if existing is not None:
-            raise
+        try:
+            existing = read_incarnation(target, written)
+            if existing is None:
+                existing = read_incarnation(target, written)  # a first "not found" may be wrong
+        except StoreUnavailable:
+            existing = read_incarnation(target)
+            if existing is not None and existing.incarnation == registered:
+                raise
     except Conflict as error:
         wanted = f"wanted {INCARNATION} {registered} at {target.url}"
         raise AnotherIncarnation(f"{wanted}, found something else: {error.message}") from error

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.log.incarnation import AnotherIncarnation, begin_incarnation, check_incarnation
-from sparklog.storage.keys import index_key
+from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.local.store import LocalStore
 
 KEY = "append/0/0/0.arrow"
@@ -40,3 +40,11 @@ def test_what_is_not_beside_the_mark_is_elsewhere(store: LocalStore) -> None:
     with pytest.raises(StoreUnavailable, match="found it elsewhere") as raised:
         check_incarnation(store, mark.incarnation, (KEY,))
     assert not isinstance(raised.value, AnotherIncarnation)
+
+
+@pytest.mark.parametrize("mark", [b'{"incarnation": "another", "chain_id": "c"}', b"no mark"])
+def test_another_disk_that_lacks_what_was_written_is_in_another_life(store: LocalStore, mark: bytes) -> None:
+    store.put_if_absent(INCARNATION, mark)
+    store.delete(KEY)
+    with pytest.raises(AnotherIncarnation, match=r"found (another: the store was wiped or swapped|something else)"):
+        check_incarnation(store, "registered", (KEY,))

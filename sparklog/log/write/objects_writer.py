@@ -113,7 +113,7 @@ class ObjectsWriter:
         pending = self._pending.get(piece.partition)
         if pending is None:
             pending = self._pending[piece.partition] = _Pending()
-            self._objects.pending_partitions += 1
+            self._objects.open_partitions += 1
         enough = limits.smallest_full_batch_bytes
         if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
             # Joining them would copy both, only to cut them again.
@@ -181,7 +181,7 @@ class ObjectsWriter:
         self._encoder.rewind()
 
     def close(self, *, here: bool = False) -> None:
-        """End the current object, upload it unless it is empty, and begin the next one.
+        """End the current object and, unless it is empty, start its upload.
 
         The stores' own threads upload. With `here`, and only if there is a single store, the calling thread does.
         """
@@ -202,7 +202,7 @@ class ObjectsWriter:
             if pending.pieces:
                 self._encode(partition)
         batches = [batch for partition in sorted(self._held) for batch in self._held[partition]]
-        self._objects.pending_partitions -= len(self._pending)
+        self._objects.open_partitions -= len(self._pending)
         self._pending, self._held = {}, {}
         self._count_held(-self._held_bytes)
         if not self._memory.pending_bytes:

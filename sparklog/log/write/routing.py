@@ -94,15 +94,11 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     ]
 
 
-def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
-    """Return the total size of the keys, values and headers, in bytes.
-
-    Raises RecordTooLarge if a single record has more than `max_message_bytes`.
-    """
+def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> None:
+    """Raise RecordTooLarge if key, value and headers of a record have more than `max_message_bytes` together."""
     sums = cumulative_bytes(rows)
     if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
         _refuse_too_large(rows, sums, topic, max_message_bytes)
-    return int(sums[-1] - sums[0])
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None, header_bytes: int = 0) -> Sizes:

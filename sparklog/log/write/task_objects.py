@@ -19,7 +19,7 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """The amounts that a writer may hold at each stage. Java gets these fields; WritePlan.java has the same properties.
+    """The amounts that a writer may hold at each stage. Java gets these fields, and gathers no rows of one partition.
 
     Bytes are raw (before encoding), except `streamed_from_bytes`, which is of encoded batches, and `object_bytes` and
     `live_bytes`, which are of raw rows and encoded batches together.
@@ -63,9 +63,9 @@ class WriterLimits:
         wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
-    def enough_bytes(self, pending_partitions: int) -> int:
+    def enough_bytes(self, open_partitions: int) -> int:
         """Return the raw size in bytes at which a partition's pending rows are encoded."""
-        return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
+        return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // open_partitions))
 
 
 LIMITS: Final = WriterLimits()
@@ -74,8 +74,8 @@ LIMITS: Final = WriterLimits()
 class TaskObjects:
     """The objects of one task. Not thread-safe.
 
-    `pending_bytes`: raw rows that wait to be encoded, in `pending_partitions` partitions. `held_bytes`: encoded batches
-    of open objects, in memory. `streamed_bytes`: encoded batches of open objects, already written to the stores.
+    `open_partitions`: partitions that have records in open objects. `pending_bytes`: raw rows that wait to be encoded.
+    `held_bytes`: encoded batches of open objects, in memory. `streamed_bytes`: those already written to the stores.
     `pinned_bytes`: an upper bound of the raw memory that pending rows keep alive.
     """
 
@@ -83,7 +83,7 @@ class TaskObjects:
         self.lanes = lanes
         self.limits = limits
         self.writers: list[ObjectsWriter] = []
-        self.pending_bytes = self.pending_partitions = 0
+        self.pending_bytes = self.open_partitions = 0
         self.held_bytes = self.streamed_bytes = self.pinned_bytes = 0
         self._uploading: deque[Uploading] = deque()
         self._uploading_bytes = 0

@@ -19,7 +19,7 @@ from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, Upl
 from sparklog.log.records_schema import TIMESTAMP
 from sparklog.log.write.objects_writer import ObjectsWriter, TopicMemory, WriteTarget
 from sparklog.log.write.raw_rows import ROW_BYTES, cuts, raw_sums
-from sparklog.log.write.routing import check_sizes, split
+from sparklog.log.write.routing import HEADER_BYTES, check_sizes, cumulative_bytes, split
 from sparklog.log.write.task_objects import TaskObjects
 
 
@@ -65,7 +65,9 @@ class TopicWriter:
         """
         if not rows.num_rows:
             return
-        size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + ROW_BYTES * rows.num_rows
+        check_sizes(rows, self._target.topic, self._target.max_message_bytes)
+        first, end = cumulative_bytes(rows, np.array([0, rows.num_rows]), HEADER_BYTES).tolist()
+        size = end - first + ROW_BYTES * rows.num_rows
         rows = self._with_timestamps(rows)
         if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:
             self._gather(rows, size)
@@ -90,7 +92,7 @@ class TopicWriter:
         writers = [self._writer(piece.partition) for piece in pieces]
         for writer, piece in zip(writers, pieces, strict=True):
             writer.add(piece)
-        full_bytes = self._limits.enough_bytes(self._objects.pending_partitions)
+        full_bytes = self._limits.enough_bytes(self._objects.open_partitions)
         for writer, piece in zip(writers, pieces, strict=True):
             writer.encode_if_full(piece.partition, full_bytes)
         del pieces

@@ -183,8 +183,10 @@ def _plan_write(payload: bytes) -> bytes:
         writer = _writer(request.options, schema)
     except (SparklogError, PySparkException):
         return b"null"
-    task = None if writer is None or writer.done is not None else _plan_for_java(writer)
-    if writer is None or task is None:
+    if writer is None or writer.done is not None:
+        return b"null"
+    task = _plan_for_java(writer)
+    if task is None:
         return b"null"
     warn_of(writer.options, schema)
     return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))

@@ -95,7 +95,7 @@ def test_record_over_the_limit_is_named_with_its_key_and_size():  # M: S-06
 
 # M: S-06
 def test_record_of_exactly_the_limit_passes():
-    assert check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), "orders", 100) == 100
+    check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), "orders", 100)
 
 
 def test_headers_count_towards_the_size():

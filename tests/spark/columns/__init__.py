@@ -4,6 +4,9 @@
     test_column_writes.py    writes: LogWrite, the writers of a task
     test_column_replicas.py  writes to several stores: StoreLanes
     test_write_attempts.py   writes whose planners or tasks die: LogBatchWrite
+    test_write_faults.py     writes to an HDFS with faults: HadoopFolder
+    test_local_faults.py     writes to disks with faults: LocalFolder
+    test_s3a.py              reads through S3A
     test_catalog.py          LogCatalog and TopicTable
     tests/jvm/test_fuzz.py   damaged objects and indexes: SliceReader, ObjectIndex, Decoder
 

@@ -22,7 +22,7 @@ from sparklog.storage.keys import INCARNATION
 from tests.core.replication.example_partition import ends, roles
 from tests.faults.store_folders import StoreFolders
 from tests.spark.columns.test_column_writes import rows_of_many_kinds
-from tests.spark.columns.writing import begun, by_python, indexes, save, stored
+from tests.spark.columns.writing import begun, by_python, indexes, save, save_by_java, stored
 
 pytestmark = pytest.mark.spark
 
@@ -67,8 +67,7 @@ def test_every_store_gets_what_python_writes(cluster: Cluster, folders: StoreFol
     frame = columnar.createDataFrame(rows_of_many_kinds(random.Random(3), 2000)).coalesce(1)
     for topic in ("java", "python"):
         cluster.create_topic(topic, assignment=["ab", "bc", "ca"])
-    assert begun(cluster, frame, "java") is not None
-    save(frame, cluster, "java")
+    save_by_java(frame, cluster, "java")
     by_python(cluster, frame, "python")
     assert folders.differences() == []
     assert replicas(folders, "java", 3) == replicas(folders, "python", 3)
@@ -93,14 +92,14 @@ def test_a_store_that_fails_is_given_up(
     else:
         (folders.at("b") / "append").write_bytes(b"")
     frame = some_rows(columnar)
-    assert begun(cluster, frame, "java") is not None
-    save(frame, cluster, "java")
+    save_by_java(frame, cluster, "java")
     by_python(cluster, frame, "python")
     assert replicas(folders, "java", 3) == replicas(folders, "python", 3)
     assert sum(cluster.read("java", partition=partition).num_rows for partition in range(3)) == 100
     assert all("b" not in str(named.object.holders) for named in folders.state().objects)
 
 
+@pytest.mark.timeout(120)
 def test_a_store_that_hangs_delays_a_task_for_a_limited_time(
     cluster: Cluster, folders: StoreFolders, columnar: SparkSession
 ) -> None:
@@ -108,13 +107,33 @@ def test_a_store_that_hangs_delays_a_task_for_a_limited_time(
     cluster.create_topic("t", assignment=["ab"])
     hang(folders, "b")
     try:
-        save(some_rows(columnar), cluster, "t")
+        save_by_java(some_rows(columnar), cluster, "t")
     finally:
         release(folders, "b")
     assert replicas(folders, "t", 1) == ["a:a a100 b0"]
     assert cluster.read("t", partition=0).num_rows == 100
 
 
+def test_a_store_that_fails_and_one_that_hangs_are_left_out_of_all_later_objects(
+    cluster: Cluster, folders: StoreFolders, columnar: SparkSession
+) -> None:
+    """The third one is enough; the task waits for the hanging one once."""
+    cluster.create_topic("t", assignment=["abc"], config={"compression.type": "uncompressed"})
+    (folders.at("b") / "append").write_bytes(b"")
+    hang(folders, "c")
+    frame = columnar.range(0, 150_000, 1, 1).selectExpr("rpad(cast(id as string), 1000, '.') as value")
+    try:
+        save_by_java(frame, cluster, "t")
+    finally:
+        release(folders, "c")
+    named = folders.state().objects
+    assert len(named) > 2
+    assert [[holder.store for holder in each.object.holders] for each in named] == [["a"]] * len(named)
+    assert len(list(folders.at("c").glob("append/*/*.arrow"))) == 1
+    assert replicas(folders, "t", 1) == ["a:a a150000 b0 c0"]
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("interrupts", [False, True])
 def test_a_task_that_waits_for_all_its_stores_can_be_killed(
     cluster: Cluster, folders: StoreFolders, columnar: SparkSession, interrupts: bool
@@ -127,7 +146,7 @@ def test_a_task_that_waits_for_all_its_stores_can_be_killed(
     def write() -> None:
         context.setJobGroup("waiting", "waits for its stores", interruptOnCancel=interrupts)
         with pytest.raises(Exception, match="cancelled part of cancelled job group waiting"):
-            save(some_rows(columnar), cluster, "t")
+            save_by_java(some_rows(columnar), cluster, "t")
 
     writing = InheritableThread(target=write)
     writing.start()
@@ -136,19 +155,21 @@ def test_a_task_that_waits_for_all_its_stores_can_be_killed(
             time.sleep(0.01)
         context.cancelJobGroup("waiting")
         writing.join()
+        while any(executor.numRunningTasks() for executor in context._jsc.sc().statusTracker().getExecutorInfos()):
+            time.sleep(0.01)
     finally:
         release(folders, "ab")
     assert cluster.describe("t").records == 0
 
 
-def test_a_store_that_is_swapped_meanwhile_holds_none_of_the_tasks_objects(
+def test_a_store_that_is_wiped_meanwhile_holds_none_of_the_tasks_objects(
     cluster: Cluster, folders: StoreFolders, columnar: SparkSession
 ) -> None:
-    """Not the object either that it took before."""
+    """Nor the object that it took before."""
     cluster.create_topic("t", assignment=["ab"], config={"compression.type": "uncompressed"})
     mark = folders.at("b") / INCARNATION
 
-    def swapping(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def wiping(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in batches:
             yield batch
@@ -157,15 +178,15 @@ def test_a_store_that_is_swapped_meanwhile_holds_none_of_the_tasks_objects(
                 mark.unlink(missing_ok=True)
 
     frame = columnar.range(0, 80_000, 1, 1).selectExpr("rpad(cast(id as string), 1000, '.') as value")
-    save(frame.mapInArrow(swapping, "value string"), cluster, "t")
+    save_by_java(frame.mapInArrow(wiping, "value string"), cluster, "t")
     named = folders.state().objects
     assert len(named) > 1
     assert [[holder.store for holder in each.object.holders] for each in named] == [["a"]] * len(named)
-    assert len(list(folders.at("b").glob("append/*/*.arrow"))) > 0
+    assert len(list(folders.at("b").glob("append/*/*.arrow"))) > 1, "the first one, too"
     assert replicas(folders, "t", 1) == ["a:a a80000 b0"]
 
 
-def test_if_no_store_takes_the_rows_all_are_blamed_in_the_same_words(
+def test_if_no_store_takes_the_rows_one_error_names_all(
     cluster: Cluster, folders: StoreFolders, columnar: SparkSession
 ) -> None:
     cluster.create_topic("t", assignment=["ab"])
@@ -175,7 +196,7 @@ def test_if_no_store_takes_the_rows_all_are_blamed_in_the_same_words(
     with pytest.raises(SparklogError) as python:
         by_python(cluster, frame, topic="t")
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as java:
-        save(frame, cluster, "t")
+        save_by_java(frame, cluster, "t")
     assert f"{type(python.value).__name__}: {str(python.value).split('(')[0]}" in str(java.value)
     for store in "ab":
         assert f"store {store}: " in str(java.value)

@@ -23,6 +23,12 @@ def save(frame: DataFrame, cluster: Cluster, topic: str) -> None:
     writer.option("topic", topic).save()
 
 
+def save_by_java(frame: DataFrame, cluster: Cluster, topic: str) -> None:
+    """Write the rows of a frame, and make sure that it is Java that does."""
+    assert begun(cluster, frame, topic) is not None
+    save(frame, cluster, topic)
+
+
 def preferred_hosts(frame: DataFrame) -> set[str]:
     """The hosts on which Spark would like to run the first task of a read."""
     rdd = frame._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()

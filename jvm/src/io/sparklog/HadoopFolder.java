@@ -46,15 +46,17 @@ final class HadoopFolder implements ObjectStore {
   }
 
   @Override
-  public String incarnation(String registered, String... keys) throws IOException {
+  public String incarnationBeside(String registered, String... keys) throws IOException {
     String found;
     try (InputStream mark = files.open(new Path(root, INCARNATION))) {
-      found = ObjectStore.named(mark);
+      found = ObjectStore.incarnationIn(mark);
     } catch (FileNotFoundException error) {
       return null;
     }
-    for (String key : registered.equals(found) ? keys : new String[0]) {
-      files.getFileStatus(new Path(root, key));
+    if (registered.equals(found)) {
+      for (String key : keys) {
+        files.getFileStatus(new Path(root, key));
+      }
     }
     return found;
   }

@@ -38,18 +38,20 @@ final class LocalFolder implements ObjectStore {
   }
 
   @Override
-  public String incarnation(String registered, String... keys) throws IOException {
+  public String incarnationBeside(String registered, String... keys) throws IOException {
     try (DirectoryStream<Path> opened = Files.newDirectoryStream(root)) {
       // From one open folder: a path may lead elsewhere at each use, if disks are mounted.
       SecureDirectoryStream<Path> folder = (SecureDirectoryStream<Path>) opened;
       String found;
       try (var file = folder.newByteChannel(Path.of(INCARNATION), Set.of(StandardOpenOption.READ))) {
-        found = ObjectStore.named(Channels.newInputStream(file));
+        found = ObjectStore.incarnationIn(Channels.newInputStream(file));
       } catch (NoSuchFileException error) {
         return null;
       }
-      for (String key : registered.equals(found) ? keys : new String[0]) {
-        folder.getFileAttributeView(Path.of(key), BasicFileAttributeView.class).readAttributes();
+      if (registered.equals(found)) {
+        for (String key : keys) {
+          folder.getFileAttributeView(Path.of(key), BasicFileAttributeView.class).readAttributes();
+        }
       }
       return found;
     }

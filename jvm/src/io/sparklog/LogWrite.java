@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
-/** A write: a batch by Java if the planner finds that Java can do it, else by the Python data source, as streams. */
+/** A write. Java writes a batch if the planner says that it can; Python writes other batches, and streams. */
 final class LogWrite implements Write {
   private final Write python;
   private final LogicalWriteInfo info;

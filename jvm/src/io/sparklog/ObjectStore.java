@@ -22,9 +22,9 @@ interface ObjectStore {
    * store's errors.
    */
   default void check(String registered, String... keys) throws IOException {
-    String found = incarnation(registered, keys);
+    String found = incarnationBeside(registered, keys);
     if (found == null) {
-      found = incarnation(registered, keys); // a first "not found" may be wrong
+      found = incarnationBeside(registered, keys); // a first "not found" may be wrong
     }
     if (!registered.equals(found)) {
       throw new AnotherIncarnation(found);
@@ -32,7 +32,7 @@ interface ObjectStore {
   }
 
   /** The INCARNATION of the store; null if there is none. If it is the registered one, throws unless the objects are there. */
-  String incarnation(String registered, String... keys) throws IOException;
+  String incarnationBeside(String registered, String... keys) throws IOException;
 
   /** The store was wiped or swapped, or is not mounted. */
   final class AnotherIncarnation extends IOException {
@@ -45,7 +45,7 @@ interface ObjectStore {
   }
 
   /** The INCARNATION that a mark names; empty if it is no mark. */
-  static String named(InputStream mark) throws IOException {
+  static String incarnationIn(InputStream mark) throws IOException {
     try {
       return Planner.JSON.readTree(mark).path("incarnation").asText();
     } catch (JsonProcessingException error) {

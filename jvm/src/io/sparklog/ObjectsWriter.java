@@ -44,7 +44,7 @@ final class ObjectsWriter {
       rows = pending[partition] = task.emptyRows();
       if (!held.containsKey(partition)) {
         held.put(partition, new ArrayList<>());
-        task.partitions++;
+        task.openPartitions++;
       }
     } else if (rows.sizeBytes() + size > task.plan.limits().largestBatchBytes()) {
       encode(partition);
@@ -52,7 +52,7 @@ final class ObjectsWriter {
     }
     rows.add(row);
     countPending(size);
-    if (rows.sizeBytes() >= task.plan.limits().enoughBytes(task.partitions)) {
+    if (rows.sizeBytes() >= task.plan.limits().enoughBytes(task.openPartitions)) {
       encode(partition);
       if (topic.partitions() == 1 && stores.size() == 1 && heldBytes >= task.plan.limits().streamedFromBytes()) {
         stream();
@@ -71,14 +71,14 @@ final class ObjectsWriter {
       }
     }
     upload();
-    task.partitions -= held.size();
+    task.openPartitions -= held.size();
     task.streamedBytes -= streamedBytes;
     streamedBytes = 0;
     held.clear();
     countHeld(-heldBytes);
   }
 
-  /** Upload what is held, under another name if that fails, unless a part is already in the store. */
+  /** Upload what is held. If that fails, try again under another name, unless a part is already in the store. */
   private void upload() {
     int attempts = open == null ? ATTEMPTS : 1;
     while (true) {

@@ -23,8 +23,8 @@ final class OpenObject implements IpcFile.Sink {
   private final List<WritePlan.Store> stores; // those that the task has not given up
   private final String uploadId = ObjectUpload.newId();
   private final String name; // the key without its extension
-  private final ObjectUpload upload; // to a single store; null if there are several
-  private final Body body = new Body(); // for several stores
+  private final ObjectUpload upload; // null if several stores were intended
+  private final Body body = new Body(); // for several
   private final IpcFile file;
   private final WrittenIndex index = new WrittenIndex();
 
@@ -67,7 +67,7 @@ final class OpenObject implements IpcFile.Sink {
     if (upload == null) {
       holders = publishOnSeveral(indexBody);
     } else {
-      publish(stores.get(0), upload, name, indexBody);
+      publishWithIndex(stores.get(0), upload, name, indexBody);
     }
     ArrayNode named = Planner.JSON.createArrayNode(); // Python's NewObject
     named.add(APPEND).add(task.plan.n0()).add(uploadId).add(topic.id()).add(file.size()).add(file.crc32c());
@@ -85,8 +85,9 @@ final class OpenObject implements IpcFile.Sink {
   }
 
   private List<WritePlan.Store> publishOnSeveral(byte[] indexBody) throws IOException {
+    // The threads of the stores get nothing that leads to the task.
     Body bytes = body;
-    String key = name; // the threads of the stores get nothing that leads to the task
+    String key = name;
     try {
       return task.lanes.perform(stores, store -> publishOnOne(store, key, bytes, indexBody));
     } finally {
@@ -107,13 +108,13 @@ final class OpenObject implements IpcFile.Sink {
         }
         own.write(parts.get(next), parts.get(next).length);
       }
-      publish(store, own, name, index);
+      publishWithIndex(store, own, name, index);
     } finally {
       own.abort();
     }
   }
 
-  private static void publish(WritePlan.Store store, ObjectUpload object, String name, byte[] indexBody)
+  private static void publishWithIndex(WritePlan.Store store, ObjectUpload object, String name, byte[] indexBody)
       throws IOException {
     object.publish();
     ObjectStore to = ObjectStore.at(store.url());

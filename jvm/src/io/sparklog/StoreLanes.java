@@ -18,7 +18,8 @@ import org.apache.spark.TaskContext;
 /**
  * The stores of one task, as log/write/store_lanes.py has them: all take an object at the same time, each in a thread of
  * its own. A store that fails while another takes the object is given up for the rest of the task. So is a store that
- * delays the task for more than {@code lagTimeMaxMs} in total while another one is ahead.
+ * delays the task for more than {@code lagTimeMaxMs} in total while another one is ahead, beyond what {@code
+ * forgiveWaits} takes back.
  */
 final class StoreLanes {
   private static final ExecutorService THREADS = Executors.newCachedThreadPool(StoreLanes::thread);
@@ -91,7 +92,7 @@ final class StoreLanes {
     }
     List<WritePlan.Store> taken = new ArrayList<>();
     Map<WritePlan.Store, IOException> failed = new LinkedHashMap<>();
-    forgiveTimeBetweenObjects();
+    forgiveWaits();
     try {
       while (!running.isEmpty()) {
         Done next = taken.isEmpty() ? first(done) : next(done, running.keySet());
@@ -127,10 +128,10 @@ final class StoreLanes {
   }
 
   /**
-   * Python uploads in the background, so that a store may take an object while the task makes the next one. Such time
-   * does not count here either.
+   * Here the task waits for an object, and then makes the next one. In Python both happen at the same time. So a wait
+   * counts only as far as it was longer than the time until the next object.
    */
-  private void forgiveTimeBetweenObjects() {
+  private void forgiveWaits() {
     long betweenMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - endedNs);
     heldUpLastMs.forEach((store, waited) -> heldUpMs.merge(store, -Math.min(waited, betweenMs), Long::sum));
     heldUpLastMs.clear();

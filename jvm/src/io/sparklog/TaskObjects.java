@@ -28,7 +28,7 @@ final class TaskObjects {
   long pendingBytes; // rows that wait to be encoded
   long heldBytes; // encoded batches of open objects
   long streamedBytes; // the part of these objects that is already in the stores
-  int partitions; // of the open objects
+  int openPartitions; // of open objects
   private final String python;
   private final List<ObjectsWriter> writers = new ArrayList<>();
   private final Map<String, Encoder> encoders = new HashMap<>(); // by compression
@@ -47,7 +47,7 @@ final class TaskObjects {
   }
 
   /** Close the largest objects until the open ones together are smaller than one object may be. */
-  void closeWhatIsFull() {
+  void closeLargest() {
     while (pendingBytes + heldBytes + streamedBytes >= plan.limits().objectBytes()) {
       writers.stream().max(Comparator.comparingLong(ObjectsWriter::sizeBytes)).orElseThrow().close();
     }
@@ -57,15 +57,15 @@ final class TaskObjects {
   String finish() {
     writers.forEach(ObjectsWriter::close);
     if (lanes.givenUp().isEmpty()) {
-      return written.toString();
+      return written.json();
     }
     ObjectNode request = failures("without_failed", lanes.givenUp());
-    request.putRawValue("written", new RawValue(written.toString()));
+    request.putRawValue("written", new RawValue(written.json()));
     return Planner.of(python).ask(request).toString();
   }
 
-  /** Drop what is not uploaded yet, and free what is not memory of Java. */
-  void end() {
+  /** Drop what is not uploaded yet, and free native memory. */
+  void abort() {
     writers.forEach(ObjectsWriter::abort);
     writers.clear();
     spare.clear();

@@ -55,12 +55,12 @@ final class TaskWriter implements DataWriter<InternalRow> {
 
   @Override
   public void abort() {
-    objects.end();
+    objects.abort();
   }
 
   @Override
   public void close() {
-    objects.end();
+    objects.abort();
   }
 
   /** The writer of a topic; null if there is no such topic. */

@@ -28,8 +28,8 @@ final class TaskWritten {
     keyless.add(topicId);
   }
 
-  @Override
-  public String toString() {
+  /** What TaskMessage carries. */
+  String json() {
     ArrayNode ids = json.putArray("keyless");
     keyless.forEach(ids::add);
     return json.toString();

@@ -8,7 +8,7 @@ final class TopicWriter {
   private final int enoughRows;
   private int sticky;
   private int rows; // since the last move of `sticky`
-  private boolean isKeyless;
+  private boolean hasKeyless;
 
   /** `sticky`: modulo the number of partitions, the partition of the first records without a key. */
   TopicWriter(TaskObjects task, WritePlan.Topic topic, int sticky) {
@@ -28,9 +28,9 @@ final class TopicWriter {
   }
 
   void add(LogRecord row, Integer partition) {
-    int chosen = partition == null ? chosen(row.key()) : partition;
-    if (row.key() == null && !isKeyless) {
-      isKeyless = true;
+    int chosen = partition == null ? partitionOf(row.key()) : partition;
+    if (row.key() == null && !hasKeyless) {
+      hasKeyless = true;
       task.written.addKeyless(topic.id());
     }
     if (++rows >= enoughRows) {
@@ -42,11 +42,11 @@ final class TopicWriter {
       writers[set] = task.begin(topic, topic.storeSets().get(set));
     }
     writers[set].add(chosen, row);
-    task.closeWhatIsFull();
+    task.closeLargest();
   }
 
   /** The partition that Kafka's default partitioner chooses. */
-  private int chosen(byte[] key) {
+  private int partitionOf(byte[] key) {
     return key == null ? sticky : Murmur2.partition(key, topic.partitions());
   }
 }

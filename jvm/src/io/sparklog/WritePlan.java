@@ -9,7 +9,7 @@ import java.util.Map;
  *
  * @param topic the topic of all rows; null if each names its own
  * @param topics by name: those that the cluster had when the write began, as far as rows may name them
- * @param lagTimeMaxMs how long one store may delay a task in total, in milliseconds
+ * @param lagTimeMaxMs the time for which one store may delay a task, in milliseconds
  * @param plan the same for a planner that words an error
  */
 record WritePlan(
@@ -77,8 +77,8 @@ record WritePlan(
     }
 
     /** The bytes at which a partition's pending rows are encoded. */
-    long enoughBytes(int pendingPartitions) {
-      return Math.min(fullBatchBytes, Math.max(smallestFullBatchBytes, objectBytes / Math.max(1, pendingPartitions)));
+    long enoughBytes(int openPartitions) {
+      return Math.min(fullBatchBytes, Math.max(smallestFullBatchBytes, objectBytes / Math.max(1, openPartitions)));
     }
 
     /** The number of records after which those without a key go to the next partition. */
