@@ -59,12 +59,11 @@ test-clusters: setup ## what `make dist` makes on a standalone cluster, on YARN 
 tf-check: setup ## terraform/ without an account: format, validation, its tests, checkov, rules on plans, mutations, and apply, use and destroy on emulators (ten minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign --deselect tests/terraform/rights/test_rights.py::test_new_runs_ask_for_exactly_what_is_allowed $(ARGS) tests/terraform
 
-campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
-	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/chain/test_simulation.py tests/sim \
-		tests/log/write/test_objects_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
-		tests/spark/test_bench.py tests/spark/maintain/test_key_shuffle.py tests/spark/test_memory.py tests/examples tests/coordinator/test_fuzz.py \
-		tests/cli/test_secrets.py tests/docs/test_readme.py tests/bench/test_replicas.py tests/client tests/core/producing tests/core/reading \
-		tests/restores tests/spark/stream tests/conf tests/terraform/rights tests/jvm tests/spark/columns
+# tests/terraform, chaos and clusters have targets of their own.
+LONG := $(filter-out tests/terraform/ tests/chaos/ tests/clusters/,$(wildcard tests/*/)) tests/terraform/rights
+
+campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more; TESTS=tests/faults: some)
+	@$(BIN)/python -m pytest -n $(WORKERS) --campaign -m campaign $(ARGS) $(if $(filter tests,$(TESTS)),$(LONG),$(TESTS))
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)

@@ -21,7 +21,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
-from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
+from tests.scheduling import LONGER_IN_CAMPAIGN, ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.cloud_fixtures import azurite as azurite
 from tests.servers.cloud_fixtures import fake_gcs as fake_gcs
@@ -68,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--campaign",
         action="store_true",
-        help="hundreds of races and every fault at every call, instead of a few (an hour or more)",
+        help="hundreds of races and every fault at every call, instead of a few",
     )
     parser.addoption("--soak-seconds", type=float, default=90, help="how long tests/soak/test_soak.py makes trouble")
     parser.addoption("--restore-seeds", help="FIRST-LAST: the rounds of tests/restores (default: a few, or 200)")
@@ -142,13 +142,19 @@ def pytest_runtest_teardown() -> Iterator[None]:
     return (yield)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.config.getoption("--campaign"):
+        if item.nodeid.startswith(LONGER_IN_CAMPAIGN):
+            item.add_marker("campaign")
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(CAMPAIGN_TIMEOUT_S))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if (reason := reason_to_skip(item)) is not None:
             item.add_marker(pytest.mark.skip(reason))
-        if config.getoption("--campaign") and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(CAMPAIGN_TIMEOUT_S))
     if not config.getoption("--campaign") and config.option.markexpr != "sparks":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]

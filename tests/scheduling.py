@@ -74,6 +74,20 @@ _PLACES: Final = {
 }
 
 
+# The files that ask whether this is a campaign, and do more then. Begin of their tests' paths.
+LONGER_IN_CAMPAIGN: Final = (
+    "tests/cli/test_secrets.py",
+    "tests/contract/",
+    "tests/coordinator/test_fuzz.py",
+    "tests/faults/",
+    "tests/maintenance/test_full_stores.py",
+    "tests/maintenance/test_lost_everywhere.py",
+    "tests/maintenance/test_lost_tasks.py",
+    "tests/restores/",
+    "tests/spark/kills/",
+)
+
+
 def group_of(path: str) -> str:
     """The group of a test file, by its path from the project's root."""
     return _place_of(path)[0]

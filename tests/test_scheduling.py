@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.scheduling import GROUPS, RandomOrder, group_of, is_whole_run, turn_of
+from tests.scheduling import GROUPS, LONGER_IN_CAMPAIGN, RandomOrder, group_of, is_whole_run, turn_of
 
 PROJECT = Path(__file__).parents[1]
 
@@ -44,3 +44,13 @@ def test_another_seed_is_another_order_of_the_same_groups() -> None:
     begun = [group for group, before in zip(groups, ["", *groups], strict=False) if group != before]
     assert sorted(begun) == sorted(set(groups))  # each in one piece
     assert begun != [*dict.fromkeys(map(group_of, paths))]
+
+
+def test_what_asks_for_a_campaign_is_in_it() -> None:
+    asking = [path for path in (PROJECT / "tests").rglob("*.py") if 'getoption("--campaign")' in path.read_text()]
+    names = {path.relative_to(PROJECT).as_posix() for path in asking} - {
+        "tests/conftest.py",
+        "tests/test_scheduling.py",
+    }
+    assert len(names) > 10
+    assert not [name for name in sorted(names) if not name.startswith(LONGER_IN_CAMPAIGN)]
