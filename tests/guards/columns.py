@@ -306,4 +306,12 @@ GUARDS: Final = (
         "if (done == null) {",
         f"{_REPLICAS}::test_a_task_that_waits_for_all_its_stores_can_be_killed",
     ),
+    _guard(
+        "message-of-any-loader",
+        "The messages of tasks count in a session that got the JAR while it ran, too.",
+        "LogBatchWrite",
+        "if (message == null) {",
+        "if (!(message instanceof TaskMessage)) {",
+        "test_a_running_session_gets_the_jar",
+    ),
 )

@@ -26,6 +26,7 @@ from tests.client.replicated_cluster import come_back
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
 from tests.spark.columns.conftest import Both, below_jvm, failure, metric, sorted_rows
+from tests.spark.columns.writing import save_by_java
 from tests.spark.conftest import OneSpark
 from tests.spark.rewriting import roll_and_delete
 from tests.sparks import SPARK
@@ -352,7 +353,7 @@ def test_a_dataframe_keeps_its_position(cluster: Cluster, frame: Frame) -> None:
 def test_a_running_session_gets_the_jar(
     without_jar: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until then Python reads, and says what to do if Java is asked for."""
+    """Until then Python reads, and says what to do if Java is asked for. Then Java reads, and writes."""
     monkeypatch.setattr("sparklog.spark.jar._JAR", jar())
     cluster.create_topic("t")
     cluster.append("t", pa.table({"value": [b"v"] * 3}))
@@ -363,6 +364,8 @@ def test_a_running_session_gets_the_jar(
         asked.load().collect()
     sparklog.spark.add_jar(without_jar)
     assert asked.load().count() == 3
+    save_by_java(without_jar.range(10).selectExpr("cast(id as string) as value"), cluster, "t")
+    assert asked.load().count() == 13
 
 
 def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> None:

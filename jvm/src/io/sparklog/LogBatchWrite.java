@@ -74,11 +74,10 @@ final class LogBatchWrite implements BatchWrite {
     end.set("writer", begun.get("writer"));
     ArrayNode sent = end.putArray("messages");
     for (WriterCommitMessage message : messages) {
-      if (message instanceof TaskMessage of) {
-        ObjectNode described = sent.addObject().put("task", of.task()).put("host", of.host());
-        described.putRawValue("written", new RawValue(of.written()));
-      } else {
+      if (message == null) {
         sent.addNull(); // the planner refuses to commit without it
+      } else {
+        sent.addRawValue(new RawValue(message.toString())); // of a TaskMessage, but perhaps of another class loader
       }
     }
     return end;
