@@ -26,6 +26,15 @@ from tests.spark_classes import NO_FOLDER, short_lived_spark
 PROJECT = Path(__file__).parents[2]
 FORKED_WORKERS = Path(__file__).parent / "forked_workers"
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
+SPECULATING = {  # settings of a session on TWO_HOSTS: a task that takes longer than most is begun a second time
+    "spark__executor__memory": "512m",
+    "spark__speculation": "true",
+    "spark__speculation__interval": "100ms",
+    "spark__speculation__quantile": "0.5",
+    "spark__speculation__multiplier": "1.1",
+    "spark__speculation__minTaskRuntime": "300ms",
+    "spark__task__maxFailures": "3",
+}
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.storage.keys import parse_data_key
-from tests.spark.conftest import TWO_HOSTS, OneSpark, Read, Write
+from tests.spark.conftest import SPECULATING, TWO_HOSTS, OneSpark, Read, Write
 from tests.spark.faulty_source import MEETING, FaultySource
 from tests.spark.kills.deaths import Deaths
 from tests.spark.rewriting import roll_and_delete
@@ -25,17 +25,7 @@ ROWS = 400
 @pytest.fixture
 def spark(one_spark: OneSpark, deaths: Deaths) -> SparkSession:
     """Two executors of one core each, in JVMs of their own, with speculation. They die as planned."""
-    session = one_spark.session(
-        TWO_HOSTS,
-        spark__executor__memory="512m",
-        spark__speculation="true",
-        spark__speculation__interval="100ms",
-        spark__speculation__quantile="0.5",
-        spark__speculation__multiplier="1.1",
-        spark__speculation__minTaskRuntime="300ms",
-        spark__task__maxFailures="3",
-        **deaths.settings(),
-    )
+    session = one_spark.session(TWO_HOSTS, **SPECULATING, **deaths.settings())
     session.dataSource.register(FaultySource)
     return session
 

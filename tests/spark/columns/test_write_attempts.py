@@ -20,7 +20,7 @@ from sparklog.client.cluster import Cluster
 from tests.jar import jar
 from tests.spark.columns.conftest import arguments
 from tests.spark.columns.writing import values
-from tests.spark.conftest import TWO_HOSTS, OneSpark, Write
+from tests.spark.conftest import SPECULATING, TWO_HOSTS, OneSpark, Write
 
 pytestmark = pytest.mark.spark
 RECORDS = 400
@@ -199,17 +199,7 @@ def test_a_planner_that_reads_no_more_is_replaced(
 @pytest.fixture
 def two_hosts(one_spark: OneSpark) -> SparkSession:
     """Two executors of one core each, in JVMs of their own, with speculation."""
-    return one_spark.session(
-        TWO_HOSTS,
-        spark__jars=str(jar()),
-        spark__executor__memory="512m",
-        spark__speculation="true",
-        spark__speculation__interval="100ms",
-        spark__speculation__quantile="0.5",
-        spark__speculation__multiplier="1.1",
-        spark__speculation__minTaskRuntime="300ms",
-        spark__task__maxFailures="3",
-    )
+    return one_spark.session(TWO_HOSTS, spark__jars=str(jar()), **SPECULATING)
 
 
 @pytest.mark.parametrize("fault", ["raises", "kills", "stalls"])

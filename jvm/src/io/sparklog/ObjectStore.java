@@ -31,7 +31,10 @@ interface ObjectStore {
     }
   }
 
-  /** The INCARNATION of the store; null if there is none. If it is the registered one, throws unless the objects are there. */
+  /**
+   * The INCARNATION of the store; null if there is none. If it is the registered one, throws unless the objects are
+   * beside it.
+   */
   String incarnationBeside(String registered, String... keys) throws IOException;
 
   /** The store was wiped or swapped, or is not mounted. */

@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.TreeMap;
 
 /**
- * The objects of one topic on one set of stores, as log/write/objects_writer.py makes them: rows wait, are encoded, and are held
- * until their object is closed, because a partition's batches are contiguous in it. Within a partition, records keep
- * the order in which they were added, even across objects.
+ * The objects of one topic on one set of stores, as log/write/objects_writer.py makes them: rows wait, are encoded, and
+ * are held until their object is closed, because a partition's batches are contiguous in it. Within a partition, records
+ * keep the order in which they were added, even across objects.
  */
 final class ObjectsWriter {
   private static final int ATTEMPTS = 3;
