@@ -12,7 +12,7 @@ What it does not see, of those that were tried, and why:
   replica-append-each-object, replica-pull-forgotten, replica-report-late, replica-join-epoch,
   replica-take-over-equal, replica-loss-lowers, replica-swap-away, replica-holder-registration and -arrived,
   swap-digest, loss-registration, forget-results, forget-sequences, forget-versions, forgotten-orphans,
-  found-behind-snapshot, copy-crc, agent-other-life, watch-again, watch-paused, heartbeat-session.
+  found-behind-snapshot, copy-crc, agent-other-life, watch-again, heartbeat-session.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ SEEN: Final = {
     "claim-epoch": Seen(14, 966),
     "claim-again": Seen(8, 17_464),
     "watch-write": Seen(24, 8_319),
+    "watch-paused": Seen(254, 10_086),
     "watch-session": Seen(4, 639),
     "old-floor": Seen(0, 2_603),
 }
