@@ -1,8 +1,8 @@
 """Maintenance by Airflow 3, for a cluster without a coordinator: put this file into Airflow's folder of DAGs.
 
-Each job is a DAG of its own, so that one that fails is seen as such and holds up no other. It needs the operators of
-apache-airflow-providers-standard, and sparklog (or spark-submit) on the workers. Access to stores comes from the
-environment of the workers, as for any other job: docs/stores.md.
+Each job is a DAG of its own, so that a failed job is visible in Airflow and does not delay the others. The DAGs need
+apache-airflow-providers-standard, and sparklog (or spark-submit) on the workers. The workers' environment gives access
+to the stores, as for any other job: docs/stores.md.
 """
 
 from __future__ import annotations

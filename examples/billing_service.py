@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def invoices_of(orders: Iterable[ConsumerRecord]) -> Iterable[dict[str, str]]:
-    """The rows of the invoices. An unreadable order is logged and gets no invoice."""
+    """Yield an invoice for each order, as a row of the topic `invoices`. An unreadable order is logged and skipped."""
     for record in orders:
         place = f"{record.topic}-{record.partition}@{record.offset}"
         try:

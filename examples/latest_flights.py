@@ -36,14 +36,17 @@ Latest = dict[bytes, tuple[int, bytes]]  # key -> offset and value of its last r
 
 
 class DeltaJars:
-    """The JARs of Delta Lake, while they are fetched. After the wait, `problem` is the reason for a failure, or ""."""
+    """The JARs of Delta Lake, which the process `fetching` downloads; None if no Delta table is wanted.
+
+    `problem`: the reason why there is no Delta table, or "". It is final once `settings` has returned.
+    """
 
     def __init__(self, fetching: subprocess.Popen[str] | None) -> None:
         self._fetching = fetching
         self.problem = "" if fetching else "--without-delta"
 
     def settings(self) -> dict[str, str]:
-        """Wait for the JARs; return the settings of a Spark session with Delta Lake, none if there is a `problem`."""
+        """Wait for the JARs. Return the Spark settings for Delta Lake; {} if there is a `problem`."""
         if self._fetching is None:
             return {}
         jars, errors = self._fetching.communicate()
@@ -55,7 +58,7 @@ class DeltaJars:
 
 @contextmanager
 def delta_jars(*, wanted: bool) -> Iterator[DeltaJars]:
-    """Fetch the JARs in the background, as the project's tests do, if they are wanted."""
+    """Fetch the JARs in the background, if they are wanted. The fetch is killed if it still runs after the block."""
     if not wanted:
         yield DeltaJars(None)
         return
@@ -69,7 +72,10 @@ def delta_jars(*, wanted: bool) -> Iterator[DeltaJars]:
 
 
 def second_act(demo: Demo, spark: Any, cluster: Cluster, topic: str, delta: DeltaJars) -> None:
-    """Compact the topic, and check it and its Delta table against Spark SQL."""
+    """Compact the topic, copy it to a Delta table if `delta` has the JARs, and compare both with Spark SQL's result.
+
+    Raises CheckFailed if they differ.
+    """
     latest = _latest(demo.frame(spark))
     before, records = _stored_bytes(cluster), cluster.describe(topic).records
     cluster.alter(topic, config={"cleanup.policy": "compact"})
@@ -97,7 +103,7 @@ def second_act(demo: Demo, spark: Any, cluster: Cluster, topic: str, delta: Delt
 
 
 def _latest(records: Any) -> Latest:
-    """The last record of each key, computed by Spark SQL."""
+    """Compute with Spark SQL the offset and value of each key's last record. `records`: a DataFrame."""
     records.createOrReplaceTempView("records")
     rows = records.sparkSession.sql(
         "select key, max(offset), max_by(value, offset) from records group by key"

@@ -42,7 +42,7 @@ GONE: Any = {"facecolor": "#f4f4f4", "edgecolor": "#9a9a9a", "hatch": "////"}
 
 @dataclass(frozen=True)
 class Batch:
-    """Offsets [start, end) that are stored together, and their smallest and largest times, inclusive."""
+    """A stored batch: its offsets [start, end), and the smallest and largest timestamp of its records (µs)."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Piece:
-    """Offsets [start, end) of one partition in one object, with their batches."""
+    """A slice: the offsets [start, end) of a partition that are in one object, and the batches that hold them."""
 
     partition: int
     start: int
@@ -63,7 +63,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class LogView:
-    """The state of a topic at one moment."""
+    """The log of a topic at one moment. The log starts and high watermarks are by partition."""
 
     topic: str
     pieces: tuple[Piece, ...]
@@ -73,7 +73,7 @@ class LogView:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of the picture. `forgotten`: pieces that are no longer in the log."""
+    """One diagram of the picture: a log, with a title. `forgotten`: pieces that retention removed, drawn hatched."""
 
     title: str
     view: LogView
@@ -111,7 +111,7 @@ def look_at(cluster: Cluster, topic: str) -> LogView:
 
 
 def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
-    """Write the picture as PNG."""
+    """Write the picture as PNG, with the panels one below the other."""
     batches = [batch for panel in panels for piece in panel.view.pieces for batch in piece.batches]
     first, last = (
         min((_days(batch.oldest_us) for batch in batches), default=0.0),
@@ -196,7 +196,7 @@ def _days(time_us: int) -> float:
 
 
 def main() -> int:
-    """Draw the current state of a topic."""
+    """Draw the current log of a topic. Return the exit code: 0, or that of the error."""
     parser = argparse.ArgumentParser(description="Draw a topic's log: partitions against offsets.")
     parser.add_argument("--cluster", metavar="URL", default=os.environ.get("SPARKLOG_CLUSTER"))
     parser.add_argument("--topic", metavar="T", required=True)

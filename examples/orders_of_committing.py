@@ -1,10 +1,11 @@
-"""At most once and at least once, side by side: consumers are killed (SIGKILL) at work and started again.
+"""At most once and at least once, side by side: a consumer is killed (SIGKILL), and another one continues.
 
     python examples/orders_of_committing.py
 
-A consumer polls five records at a time, and "processes" a record by adding its value to a file. The first consumers are
-processes that are killed in their second batch: by then, the one that commits first has processed part of the batch,
-and the one that commits last all of it. Then another consumer of the same group continues.
+A consumer polls five records at a time, and "processes" a record by adding its value to a file. The first consumer is
+killed in its second batch. If it commits before processing, it has committed the batch by then and processed a part:
+the rest is lost. If it commits after processing, it has processed the batch and not committed it: the next consumer of
+the group repeats it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ def main() -> int:
 
 
 def consume(order: str, cluster_url: str, path: str, *, dies: bool) -> None:
-    """Read to the end of the topic, in this order of processing and committing."""
+    """Consume the topic to its end, and add each record's value to the file `path`.
+
+    `order` is a key of ORDERS: it says whether a batch is committed before or after processing. If `dies`, this process
+    kills itself in its second batch.
+    """
     with sparklog.connect(cluster_url) as cluster, open(path, "a", encoding="utf-8") as processed:
         consumer = cluster.consumer("orders", group=order, auto_offset_reset="earliest", enable_auto_commit=False)
         with consumer:
@@ -74,7 +79,7 @@ def consume(order: str, cluster_url: str, path: str, *, dies: bool) -> None:
 
 
 def show(folder: Path) -> None:
-    """Run both orders, each with a kill, and check that they lose and repeat the expected records."""
+    """Run both orders, each with a kill. Raises CheckFailed unless the expected records are lost and repeated."""
     steps, url = Steps(time.monotonic()), str(folder / "cluster")
     init_cluster(url)
     import pyarrow as pa
@@ -103,7 +108,7 @@ def show(folder: Path) -> None:
 
 
 def evict(url: str, group: str) -> None:
-    """Remove the dead member at once, as `sparklog group evict` does."""
+    """Remove the killed member from the group, so that the next consumer need not wait for its session to end."""
     with sparklog.connect(url) as cluster:
         for member in cluster.describe_group(group).members:
             cluster.submit(LeaveGroup(group, member.member_id))

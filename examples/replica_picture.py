@@ -1,6 +1,6 @@
 """A picture of the replicas of a topic over time: the LEO of each replica and the HW, for every partition.
 
-The chain is the history: its entries are applied one after the other, and the changes are recorded.
+The history comes from the chain: its entries are applied one after the other, and each change of a replica is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUT = (0, (1, 1.6))  # line style of a replica that is not in sync
 
 @dataclass(frozen=True)
 class Moment:
-    """An event on the stores. `time_ms` since the epoch."""
+    """An event to mark in the picture, such as the loss of a store. `time_ms`: milliseconds since 1970."""
 
     time_ms: int
     label: str
@@ -37,14 +37,17 @@ class Moment:
 
 @dataclass(frozen=True)
 class Step:
-    """The replicas of a partition from `time_ms` on."""
+    """The replicas of a partition from `time_ms` (milliseconds since 1970) until the next step."""
 
     time_ms: int
     replication: Replication
 
 
 def history(cluster: Cluster, topic: str) -> Mapping[int, Sequence[Step]]:
-    """The history of each partition of a topic, entry by entry. The chain must still have all of its entries."""
+    """Return the states of each partition's replicas, by partition, oldest first.
+
+    Applies all entries of the chain, so none of them may have been deleted.
+    """
     follower = cluster.connection.follower
     draft = Draft(Head())
     steps: dict[int, list[Step]] = {}
@@ -62,7 +65,7 @@ def history(cluster: Cluster, topic: str) -> Mapping[int, Sequence[Step]]:
 def draw_replicas(steps: Mapping[int, Sequence[Step]], moments: Sequence[Moment], path: Path, title: str) -> None:
     """Write the picture as PNG: a panel for each partition, a column for each change of a partition and each moment.
 
-    All columns are equally wide, whatever the time between them; they are labelled with their times.
+    All columns are equally wide, whatever the time between them. Their labels are seconds since the first one.
     """
     stores = sorted({store for of in steps.values() for step in of for store in step.replication.replicas})
     span = max(len(stores) - 1, 1)

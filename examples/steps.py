@@ -15,7 +15,7 @@ class CheckFailed(Exception):
 
 
 class Steps:
-    """Prints the steps of a demo, and checks their results."""
+    """Prints the steps of a demo, and checks their results. `started`: time of its start, in monotonic seconds."""
 
     def __init__(self, started: float) -> None:
         self.started = started
@@ -25,7 +25,7 @@ class Steps:
         print(f"[{time.monotonic() - self.started:5.1f} s] {line}", flush=True)
 
     def detail(self, line: str) -> None:
-        """Print a line that belongs to the previous one."""
+        """Print an indented line, a detail of the step above it."""
         print(f"          {line}", flush=True)
 
     def check(self, what: str, found: object, wanted: object) -> None:
@@ -35,7 +35,7 @@ class Steps:
 
 
 def environment() -> dict[str, str]:
-    """The environment of this process, but with this Python's own Spark first, and quiet."""
+    """Environment variables for child processes: this process's, but with this Python's Spark, and few log lines."""
     own = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     own["PYSPARK_PYTHON"] = own["PYSPARK_DRIVER_PYTHON"] = sys.executable

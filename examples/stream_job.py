@@ -1,11 +1,11 @@
-"""A stream job from topic to topics: readable orders go to one topic, the others to another.
+"""A stream job from one topic to two: valid orders go to one topic, all other records to the other.
 
 spark-submit examples/stream_job.py --cluster URL --from orders --to valid-orders --rejected rejected-orders \\
     --group sorting --checkpoint URL [--continuous]
 
-Each micro-batch is one commit: its records in both topics, and the group's offsets of its input. Kill the job at any
-time and start it again: every order is in one of the topics, once. By default the job ends when it has read all records
-that existed at its start, so that a scheduler can start it repeatedly; with --continuous it keeps running.
+Each micro-batch is one commit of its records in both topics and of the group's offsets in the input. Kill the job at
+any time and start it again: every order ends up in one of the topics, once. By default the job ends when it has read
+all records that existed at its start, so that a scheduler can start it repeatedly; with --continuous it keeps running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDER = "id BIGINT, customer STRING, amount DECIMAL(10, 2)"
 
 
 def sorted_out(orders: DataFrame, valid: str, rejected: str) -> DataFrame:
-    """The unchanged records, each with its target topic."""
+    """Return the unchanged keys and values, each with its target topic: `valid` or `rejected`."""
     order = f.from_json(f.col("value").cast("string"), ORDER)
     is_valid = order["id"].isNotNull() & (order["amount"] > 0)
     topic = f.when(is_valid, f.lit(valid)).otherwise(f.lit(rejected))
@@ -31,7 +31,7 @@ def sorted_out(orders: DataFrame, valid: str, rejected: str) -> DataFrame:
 
 
 def run(spark: SparkSession, given: argparse.Namespace) -> None:
-    """Run the query to its end."""
+    """Run the query until it has read all that existed at its start; with --continuous, until it is stopped."""
     shared = {"cluster": given.cluster, "groupId": given.group}
     source = spark.readStream.format("sparklog").options(**shared).option("subscribe", given.source)
     orders = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 100_000).load()

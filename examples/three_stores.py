@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from flights import ABSENT
@@ -50,12 +49,14 @@ MOST_FLIGHTS = 90_000  # about January to March: the act shows faults, not speed
 LEAST_FLIGHTS = 200
 FILES = 10  # files for the produce job, each read by one task, so that tasks write one after the other
 PATIENCE_S = 300.0
-NEW_YORK = ZoneInfo("America/New_York")
 Row = dict[str, str]
 
 
 def third_act(demo: Demo, spark: Any, flights: Path) -> None:
-    """Run the act with rows of the file `flights`. Raises the errors of `demo.check`."""
+    """Run the act with the first MOST_FLIGHTS rows of the file `flights`. Raises CheckFailed.
+
+    If the file has fewer than LEAST_FLIGHTS rows, only prints that there is no third act.
+    """
     with flights.open(encoding="utf-8", newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(MOST_FLIGHTS), strict=False)]
     if len(rows) < LEAST_FLIGHTS:
@@ -66,19 +67,19 @@ def third_act(demo: Demo, spark: Any, flights: Path) -> None:
 
 @dataclass
 class _Agent:
-    """The process of a store's agent. Its output is in `log`."""
+    """The process of a store's agent. Its output goes to the file `log`."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def said(self, event: str) -> list[str]:
-        """The events of this kind, each as a line without its time."""
+        """Return the lines of the log that report `event`, without their times."""
         lines = [line.partition("  ")[2] for line in self.log.read_text(encoding="utf-8").splitlines()]
         return [line for line in lines if line.startswith(f"{event}:")]
 
 
 class _ThirdAct:
-    """One run. The stores a and b are folders in `folder`; the chain and store c are below `base`."""
+    """One run of the act. The stores a and b are folders in `folder`; the chain and store c are below `base`."""
 
     def __init__(self, demo: Demo, spark: Any) -> None:
         self.demo, self.spark = demo, spark
@@ -174,7 +175,7 @@ class _ThirdAct:
                 return
 
     def read_everything(self, cluster: Cluster, rows: Sequence[Row]) -> None:
-        """Read all with Spark, and compare offsets and delays with counts made without it."""
+        """Read the topic with Spark. Check that no offset is missing, and that the flights are those of `rows`."""
         frame = self.spark.read.format("sparklog").option("cluster", self.url).option("subscribe", TOPIC).load()
         frame.createOrReplaceTempView("replicated")
         offsets = self.spark.sql("select partition, count(distinct offset), max(offset) + 1 from replicated group by 1")
@@ -252,7 +253,7 @@ class _ThirdAct:
 
     @contextmanager
     def all_agents(self) -> Iterator[None]:
-        """Stop the agents at the end, even after an error."""
+        """Stop the agents after the block: by SIGTERM, or by SIGKILL if the block raised an error."""
         try:
             yield
             for agent in self.agents.values():
@@ -302,7 +303,7 @@ class _ThirdAct:
         return [sys.executable, "-m", "sparklog", "--cluster", self.url, *arguments]
 
     def mark(self, label: str) -> None:
-        """Record the moment for the picture."""
+        """Record that the event `label` happened now, for the picture."""
         self.moments.append(Moment(time.time_ns() // 1_000_000, label))
 
     def wait(self, cluster: Cluster, what: str, is_so: Callable[[ClusterState], bool]) -> None:
@@ -331,7 +332,7 @@ class _ThirdAct:
         return cluster.connection.follower.catch_up().state
 
     def replicas(self, cluster: Cluster, of: Callable[[Replication], Any]) -> list[Any]:
-        """The value of `of` for each partition, in the newest known state."""
+        """Return `of` applied to each partition's replication, in the newest state that was read."""
         return [of(value) for value in _replications(cluster.connection.follower.state)]
 
 
@@ -341,7 +342,7 @@ def _replications(state: ClusterState) -> list[Replication]:
 
 
 def as_records(rows: Sequence[Row]) -> pa.Table:
-    """Flights as records, with the same keys and times as from jobs/produce.py, and values as JSON."""
+    """Return flights as records with the demo's keys (tail number, else carrier and flight number) and JSON values."""
     return pa.table(
         {
             "key": [(_present(row["tailnum"]) or row["carrier"] + row["flight"]).encode() for row in rows],

@@ -23,7 +23,10 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def build_jar(target: Path) -> None:
-    """Write the JAR. Raises SystemExit: NO_JAVAC, or javac's own words if it refuses the sources."""
+    """Compile the sources and write the JAR.
+
+    Raises SystemExit with the code NO_JAVAC if there is no compiler, or with javac's output if javac fails.
+    """
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -47,7 +50,7 @@ def build_jar(target: Path) -> None:
 
 
 def javac() -> str | None:
-    """The Java compiler, or None if this machine has only a Java runtime."""
+    """Return the path of the Java compiler: in JAVA_HOME if that is set, else on the PATH. None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home, "bin", "javac"))) if home else shutil.which("javac")
 

@@ -1,11 +1,12 @@
-"""Build what a release consists of, without a network: from the packages of the environment it runs in.
+"""Build the files of a release, without a network: they come from the clone, and from the packages installed here.
 
     sparklog-0.1.0-py3-none-any.whl, sparklog-0.1.0.tar.gz
-    sparklog-environment-0.1.0-cp311-linux_x86_64.tar.gz    for --archives: sparklog, and all that it needs but Spark
+    sparklog-environment-0.1.0-cp311-linux_x86_64.tar.gz    for Spark's --archives: sparklog and its dependencies,
+                                                            without Spark
     sparklog-jobs-0.1.0.zip                                 jobs/*.py, for spark-submit
 
-One commit and one lock file give the same bytes in every folder: files are sorted and have the time of the commit.
-Files that are not in the commit would be packed too, so they are refused.
+The same commit and lock file always give the same bytes: files are sorted and have the time of the commit. Changed and
+new files would be packed too, so the build fails if there are any that are not committed. --dirty packs them.
 
 python scripts/dist.py [--to FOLDER] [--dirty]
 """
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def uncommitted() -> str:
-    """Changed and new files, as git lists them. A tree that is no clone has no commit to differ from."""
+    """Return the changed and new files, as git lists them; "" if there are none, or if this is not a git clone."""
     if not (ROOT / ".git").exists():
         return ""
     status = ["git", "status", "--porcelain", "--untracked-files=all"]
@@ -102,7 +103,7 @@ def build_packages(target: Path, epoch: int) -> Path:
 
 
 def environment(wheel: Path) -> dict[str, bytes]:
-    """The files of the environment by their names."""
+    """Return the files of the environment's archive: name in the archive -> content. `wheel`: that of sparklog."""
     files = {"bin/python": _START.encode()}
     with zipfile.ZipFile(wheel) as packed:
         files |= {f"lib/{name}": packed.read(name) for name in packed.namelist() if Path(name).name != "RECORD"}
@@ -115,7 +116,10 @@ def environment(wheel: Path) -> dict[str, bytes]:
 
 
 def needed(package: Distribution, extras: tuple[str, ...]) -> list[Distribution]:
-    """The packages that it needs, and that those need, as they are installed here. The cluster brings its own Spark."""
+    """Return the direct and indirect dependencies of `package` with these extras, as installed here.
+
+    Without pyspark, because the cluster brings its own Spark.
+    """
     found: dict[str, Distribution] = {}
     waiting = [(package, extras)]
     asked = set()
@@ -136,7 +140,7 @@ def needed(package: Distribution, extras: tuple[str, ...]) -> list[Distribution]
 
 
 def files_of(package: Distribution) -> Iterator[tuple[str, str]]:
-    """(name, place) of each file that belongs into site-packages."""
+    """Yield (name below site-packages, path here) of each file of the package that goes into the archive."""
     for file in package.files or ():
         folders = set(file.parts[:-1])
         if not folders & {"..", *_LEFT_OUT_FOLDERS} and file.name not in _LEFT_OUT_FILES:

@@ -3,11 +3,12 @@
     follow the chain -> check that this is the store (INCARNATION, samples) -> AgentUp
       -> follow -> plan, copy in batches -> INCARNATION -> ReportReplicas -> follow …
 
-The control flow is a machine that takes one step after the other, while copies run beside it (`fetchers.py`). Every
-decision is made on the newest state that the agent has read, under the store's registration in that state. If another
-change came first, the chain refuses the command, and the agent plans again. After a kill, the next agent continues: it
-recognizes existing objects by their length. While no coordinator is in force, the agent also takes lagging followers
-out of the ISR of the partitions that its store leads, as Kafka's leading broker does.
+The control flow is a machine that takes one step after the other, while copies run in parallel (`fetchers.py`). Every
+decision is made on the newest state that the agent has read, and names the store's registration in that state. If
+another change came first, the chain refuses the command, and the agent plans again. After a kill, the next agent
+continues: it checks objects that are already on the store, instead of copying them again. While no coordinator is in
+force, the agent also takes lagging followers out of the ISR of the partitions that its store leads, as Kafka's leading
+broker does.
 """
 
 from __future__ import annotations
@@ -90,10 +91,9 @@ _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # t
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
-    If `once` is true, the agent ends as soon as no replica lacks anything, or at the first error after which it would
-    otherwise pause. Only failed copies are tried again, a few times. Such an agent does not submit AgentUp, because no
-    agent will be running after its end. The attribute `notes` is a list of human-readable notes. The caller shows the
-    notes, and then empties the list.
+    If `once` is true, the agent ends as soon as no replica lacks anything. It also ends at the first error after which
+    it would otherwise pause, except that it tries failed copies a few times. Such an agent does not submit AgentUp,
+    because no agent will be running after its end. The caller shows the `notes`, and then empties the list.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
@@ -127,7 +127,7 @@ class Agent:
 
     @property
     def wake_ms(self) -> float | None:
-        """Return the time (ms) at which to call `step` if no reply comes earlier. None: wait for a reply."""
+        """Time for the next call of `step` if no reply comes earlier, on its clock (ms). None: wait for a reply."""
         wait = self._control.wait
         times = (None if wait is None else self._until_ms(wait), self._heartbeats.wake_ms)
         return min((time for time in times if time is not None), default=None)
@@ -201,9 +201,9 @@ class Agent:
         yield from self._said_down(state)
 
     def _is_done(self, at: UnfinishedReplicas) -> bool:
-        """True if the agent can end now.
+        """True if the agent can end: it is to stop, or `once` was given and no replica lacks anything.
 
-        If `once` was given to the constructor, raises StoreUnavailable when missing objects can't be fetched.
+        False while a copy is under way. With `once`, raises StoreUnavailable if missing objects can't be fetched.
         """
         if self._fetchers.active or not (self._stopping or self._once):
             return False
@@ -296,10 +296,10 @@ class Agent:
     # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> AgentMachine[ClusterState]:
-        """Check that the store is the registered one, and that it still has a sample of its objects. Report a loss.
+        """Check that the store is the registered one and still has a sample of its objects. If not, report a loss.
 
-        If `thorough` is true, the sample has the newest object of every partition, else of the next NEWEST_OBJECTS
-        partitions. Returns the newest state.
+        The sample: the newest object of each of the next NEWEST_OBJECTS partitions (if `thorough`, of every partition),
+        and some random objects. Returns the newest state that was read.
         """
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
         self._registered(state)
@@ -331,8 +331,8 @@ class Agent:
     ) -> AgentMachine[ClusterState]:
         """Find the offset up to which the store still has each damaged log, and report the loss in one command.
 
-        `mark`: the INCARNATION that the store has, None if it has none. If it has none, put a new one before the
-        report. Returns a newer state.
+        Reports nothing if another process has done so meanwhile. `mark`: the INCARNATION that the store has. If it is
+        None, the store has none, and gets a new one before the report. Returns the newest state that was read.
         """
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
@@ -362,7 +362,7 @@ class Agent:
         return (yield from self._follow())
 
     def _marked(self, state: ClusterState) -> AgentMachine[Incarnation]:
-        """Put a new INCARNATION, unless the store has one by now. Returns the one that the store has then."""
+        """Put a new INCARNATION, unless the store has one by now. Returns the INCARNATION that the store then has."""
         new = Incarnation(self._dice.new_id(), state.chain_id)
         self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
         yield from self._patiently(lambda: PutIncarnation(new))
@@ -372,7 +372,7 @@ class Agent:
         return mark
 
     def _next_of(self, held: list[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions of the next sample, at most NEWEST_OBJECTS. All partitions get their turn."""
+        """Return the next partitions of `held` to sample, at most NEWEST_OBJECTS, after those of the previous call."""
         after = self._examined_to
         rest = held if after is None else [key for key in held if key > after]
         chosen = rest[:NEWEST_OBJECTS]
@@ -397,8 +397,7 @@ class Agent:
     def _patiently(self, request: Callable[[], Request]) -> AgentMachine[Any]:
         """Repeat a request until it succeeds, and return the reply. Raises errors that a retry can't fix.
 
-        Does not repeat the request, but raises any error, if the agent is to stop or if `once` was given to the
-        constructor.
+        Raises any error, without a retry, if the agent is to stop or if `once` was given to the constructor.
         """
         pause = Backoff()
         while True:
@@ -436,9 +435,9 @@ class Agent:
         return (yield from self._follow())
 
     def _paused(self, error: SparklogError, pause: Backoff) -> AgentMachine[None]:
-        """Wait after an error, longer each time.
+        """Wait after `error`, longer after each further one. `pause` counts the errors.
 
-        Does not wait, but raises the error, if the agent is to stop or if `once` was given to the constructor.
+        Raises the error, without a wait, if the agent is to stop or if `once` was given to the constructor.
         """
         if self._once or self._stopping:
             raise error

@@ -87,11 +87,11 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """Wait until this time. Reply: None.
+    """Wait until `until_ms`, on the clock of `Agent.step`. Reply: None.
 
-    With `for_copies`, the wait ends early when there are fetched objects to report, when news has arrived, or when the
-    agent is to stop and no copy is under way. While the reply to an AwaitNews is awaited, the wait may last until that
-    reply is due. Without `for_copies`, the wait ends early only when the agent is to stop.
+    With `for_copies`, the wait ends early when there are fetched objects to report, when AwaitNews was answered with
+    True, or when the agent is to stop and no copy is under way. It ends late, when the reply to a pending AwaitNews is
+    due, if that is after `until_ms`. Without `for_copies`, the wait ends early only when the agent is to stop.
     """
 
     until_ms: float

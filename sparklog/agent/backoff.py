@@ -1,4 +1,4 @@
-"""Growing pauses before the next attempt after failures."""
+"""Pauses between failed attempts, which grow with each failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sparklog.host.dice import Dice
 class Backoff:
     """A pause after failures: `replica.fetch.backoff.ms`, doubled with each further failure.
 
-    It is at most `replica.lag.time.max.ms`, and lasts until `until_ms`. `failures`: the number of failures so far.
+    It is doubled up to `replica.lag.time.max.ms` at most. It ends at `until_ms`, on the monotonic clock of the caller.
+    `failures`: the number of failures so far.
     """
 
     failures: int = 0

@@ -13,7 +13,7 @@ _NONE_YET: Final = object()
 
 
 class Conversation:
-    """One run of `machine`. `error`: the error that ended it, if any."""
+    """One run of `machine`. `error`: the error with which it ended; None while it runs, or if it ended without one."""
 
     def __init__(self, machine: AgentMachine[None]) -> None:
         self.wait: Wait | None = None  # the wait under way; None while replies are missing

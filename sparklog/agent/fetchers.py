@@ -31,7 +31,8 @@ TRIES: Final = 3
 class _SourceBatch:
     """A batch of objects that is being fetched from one source.
 
-    `waiting`: objects whose copies have not begun. `copied`: objects being copied. `there`: objects that have arrived.
+    `waiting`: objects whose copies have not begun. `copied`: objects that are being copied. `there`: objects that are
+    on the agent's store by now.
     """
 
     partitions: frozenset[TopicPartition]
@@ -78,7 +79,7 @@ class Fetchers:
         return max(failures) >= TRIES or not any(failures)
 
     def checked(self) -> set[ObjectNumber]:
-        """Return the objects that are known to be on the store and are not reported yet."""
+        """Return the numbers of the objects that are known to be on the store and are not reported yet."""
         return self.unreported.union(*(batch.there for batch in self._batches.values()))
 
     def reported(self, numbers: Collection[ObjectNumber]) -> None:
@@ -118,7 +119,7 @@ class Fetchers:
             self._end_if_done(source)
 
     def fetched(self, request: Fetch, reply: Reply, now_ms: int) -> list[Note]:
-        """Take the reply to a copy, and return notes. Ignores a copy that began under an earlier registration."""
+        """Take the reply to a copy, and return notes on errors. Ignores a copy begun under an earlier registration."""
         source = self._asked.pop(request, None)
         if source is None:
             return []
@@ -179,7 +180,7 @@ class Fetchers:
             del self._batches[source]
 
     def _stopped(self, batch: _SourceBatch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
-        """Stop fetching a partition until its back-off ends, because its log end can't rise without `wanted`."""
+        """Stop fetching the partition of `wanted` until its back-off ends: its LEO can't rise without that object."""
         key = wanted.topic_partition
         batch.waiting = deque(other for other in batch.waiting if other.topic_partition != key)
         if self._stopped_at.get(key) != wanted.number:
@@ -188,7 +189,7 @@ class Fetchers:
         return self._failed(self._partitions, key, error, now_ms)
 
     def _failed(self, backoffs: dict[K, Backoff], key: K, error: str, now_ms: int) -> list[Note]:
-        """Start the back-off of a source or partition.
+        """Start the back-off of a source or partition, unless its back-off lasts already.
 
         Returns a note only for the first of several failures without a success in between.
         """
@@ -200,7 +201,7 @@ class Fetchers:
         return [Note("error", error)] if first else []
 
     def _own_failed(self, error: str, now_ms: int) -> list[Note]:
-        """Begin no copies for a while after an error of the store itself.
+        """Cancel the copies that have not begun, and plan none until a back-off ends: the store itself had an error.
 
         Returns a note only for the first of several such errors without a success in between.
         """

@@ -26,7 +26,7 @@ class Heartbeats:
         self._under_way = False
 
     def observe(self, state: ClusterState) -> None:
-        """Take the newest state."""
+        """Take the newest state: it decides whether heartbeats are due, and how often."""
         store = state.stores.get(self._store)
         watched = state.coordinator.in_force and store is not None and store.agent_up and not store.fenced
         self._registration = store.registration if watched and store is not None else None
@@ -34,7 +34,7 @@ class Heartbeats:
 
     @property
     def wake_ms(self) -> int | None:
-        """Return the time of the next heartbeat; None if none is to be sent, or if the last one has no reply yet."""
+        """Time of the next heartbeat (monotonic ms). None if none is to be sent, or if the last has no reply yet."""
         return None if self._registration is None or self._under_way else self._next_ms
 
     def due(self, now_ms: int) -> list[SendHeartbeat]:

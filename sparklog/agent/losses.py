@@ -39,9 +39,9 @@ def is_another_incarnation(store: Store, mark: Incarnation | None, state: Cluste
 
 
 def searched(search: Search[T], follow: Callable[[], AgentMachine[ClusterState]]) -> AgentMachine[T]:
-    """Run a search for lost objects as a part of the agent's machine. `follow` reads the chain.
+    """Run the machine `search`, which looks for lost objects, as a part of the agent's machine.
 
-    Returns the outcome of the search, and raises its errors.
+    `follow` catches up with the chain and returns the state. Returns the outcome of the search, and raises its errors.
     """
     wanted = resume(search, None)
     while not isinstance(wanted, Ended):

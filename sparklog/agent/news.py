@@ -17,7 +17,7 @@ LONGEST_MS: Final = 5_000  # after this the agent reads the chain, with or witho
 
 
 class News:
-    """Sends AwaitNews requests, one at a time. `arrived`: True if the newest reply since `begin` was True."""
+    """Sends AwaitNews requests, one at a time. `arrived`: True if a reply since `begin` was True."""
 
     def __init__(self) -> None:
         self.arrived = False
@@ -46,10 +46,10 @@ class News:
         return [wanted]
 
     def answered(self, reply: Reply) -> None:
-        """Take the reply to the request, or its error, which counts as no news."""
+        """Take the reply to the request. Only True counts as news: neither False, nor None, nor an error."""
         self._until_ms = None
         self.arrived = reply is True
 
     def postponed(self, until_ms: float) -> float:
-        """Return `until_ms`, or the time by which an awaited reply is due, if that time is later."""
+        """Return `until_ms`, or if the agent waits for a reply that is due later, the time when it is due."""
         return max(until_ms, self._until_ms) if self._is_awaited and self._until_ms is not None else until_ms

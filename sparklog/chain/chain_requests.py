@@ -16,9 +16,7 @@ LONGEST_PAUSE_MS = 2_000.0
 
 
 class Request:
-    """A request of a machine to its shell. A reply is matched to its request by identity, so equal requests are
-    distinct.
-    """
+    """A request of a machine to its shell. A reply belongs to a request object, even if another request is equal."""
 
     __slots__ = ()
 
@@ -74,10 +72,10 @@ Reply = object
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The present as a machine gets it: two clocks, and a fresh id.
+    """The time that a machine gets with a reply, by two clocks, and a fresh id.
 
-    `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce` makes
-    entries with equal content distinct.
+    `wall_ms`: milliseconds since 1970. It becomes the time of an entry, and decides nothing in the machine.
+    `monotonic_ms` is for deadlines. `nonce`, the id, makes entries with equal content distinct.
     """
 
     wall_ms: int

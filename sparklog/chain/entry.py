@@ -18,7 +18,10 @@ NO_PREVIOUS = "0" * 64  # the previous hash in entry 0
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry: the commands of one group commit. `nonce` makes entries with equal content distinct."""
+    """One entry: the commands of one group commit. `previous` is the hash of entry n-1.
+
+    `nonce` makes entries with equal content distinct.
+    """
 
     chain_id: str
     n: EntryNumber
@@ -59,8 +62,8 @@ def encode_entry(entry: Entry | EncodedEntry) -> bytes:
 def encode_command(command: AppliedCommand) -> msgspec.Raw:
     """Encode a command for its entry.
 
-    Raises InvalidInput if the command could not be decoded again. Types are not checked when a command is constructed,
-    and an entry can't be changed later.
+    Raises InvalidInput if the result could not be decoded, because a value has a wrong type or size. Python does not
+    check these when the command is constructed, and an entry can't be changed once it is in the chain.
     """
     try:
         encoded = _encoder.encode(command)

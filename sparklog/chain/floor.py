@@ -1,7 +1,7 @@
 """Find how far FLOOR may rise, by a binary search over the times of entries instead of reading them all.
 
-Authors' clocks differ, so times need not ascend. That is harmless: age only chooses a position, and safety comes from
-the FLOOR record itself.
+Authors' clocks differ, so times need not ascend. That is harmless: age only chooses a position. Safety comes from the
+FLOOR record itself, because writes that began before its position are refused.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
-    """Return the earlier one of `now_ms` and the oldest time in the last RECENT_ENTRIES entries before `end`.
+    """Return a time that is not in the future even if this process's clock is ahead: the entries show it.
 
-    If this process's clock is ahead, the times of entries by other processes keep the result from being too late.
+    It is `now_ms`, or the oldest time in the last RECENT_ENTRIES entries before `end` if that is earlier.
     """
     recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
     return min((now_ms, *(stored.entry.time_ms for stored in recent)))

@@ -3,8 +3,8 @@
     sparklog-entry 5 8a9136aa 512
     {...512 bytes of JSON...}
 
-Any text tool can show it. Flipped bits and truncation are detected before the JSON is parsed: the checksum covers the
-format, a space and the JSON.
+Any text tool can show such a body. Flipped bits and truncation are detected before the JSON is parsed: the checksum, a
+CRC32C, covers the format, a space and the JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def frame(kind: str, payload: bytes) -> bytes:
 def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") -> bytes:
     """Return the payload of `body`, which was read from `key` and must be of this `kind` (such as "entry").
 
-    Raises ChainDamaged if the body is not whole or of another kind, and UnsupportedVersion if it is whole, but of
-    another format.
+    Raises ChainDamaged if the body is truncated, changed, or of another kind, and UnsupportedVersion if it is intact,
+    but of another format.
     """
     whole = bytes(body)
     head, newline, payload = whole.partition(b"\n")

@@ -46,7 +46,7 @@ class Draft:
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
         """Apply the next entry, whose bytes are `body`. `appends` has the appends that the entry names by reference.
 
-        The commands of a coordinator change nothing after another coordinator has taken over.
+        If another coordinator has taken over from the entry's author before, its commands are not applied.
         """
         if not is_fenced(self.state.coordinator, entry.author):
             for command in entry.commands:
@@ -71,8 +71,9 @@ class Draft:
 
 
 def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Append | None) -> AppliedCommand:
-    """Return the command with its append by reference written out in full. `state` is the state before the command,
-    from which the offsets follow.
+    """Return the command with `append` in place of the reference to it, or the command itself if `append` is None.
+
+    `state` is the state before the command: the offsets of the append follow from it.
     """
     if append is None:
         return command

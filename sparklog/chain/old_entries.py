@@ -39,7 +39,7 @@ KEYS_PER_REQUEST = 1_000
 
 
 class OldBlocks(msgspec.Struct, frozen=True):
-    """A permission to delete the blocks before block `end` while the snapshot under the key `covered_by` exists."""
+    """The blocks before block `end`: they may be deleted as long as the snapshot under the key `covered_by` exists."""
 
     end: int = 0
     covered_by: str = ""
@@ -63,7 +63,7 @@ class OldEntries(msgspec.Struct, frozen=True):
 
 
 class PutMark(msgspec.Struct, frozen=True):
-    """An instruction to put the void mark of `block` if it is absent. Do this before any later instruction."""
+    """An instruction to put the void mark of `block` if it is absent, before the entries of the block are deleted."""
 
     block: int
 
@@ -74,13 +74,13 @@ class PutMark(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """Text for a reader of the store. The mark counts whatever its content is."""
+        """Content of the mark: human-readable text. No process reads it, only the presence of the mark counts."""
         numbers = block_entries(self.block)
         return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
 
 
 def decide_blocks(found: Found) -> OldBlocks:
-    """Return the blocks that may be deleted, given the stored snapshots: none if fewer than `KEPT` are whole."""
+    """Return the blocks that may be deleted, given the stored snapshots: none if fewer than KEPT of them are whole."""
     oldest = oldest_kept(found)
     if oldest is None or oldest.floor is None:
         return OldBlocks()
@@ -106,12 +106,11 @@ def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
 def deletion(
     store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None
 ) -> Iterator[PutMark | OldEntries]:
-    """Yield the changes that delete `old`: put a void mark, or delete entries by name. Perform each before taking the
-    next.
+    """Yield the changes that delete `old`: put a void mark, or delete entries by name.
 
-    `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot that
-    covers the blocks is gone: another run has kept only newer ones and continues the work, or the store was cleared.
-    Raises the store's errors.
+    Perform each change before taking the next one. `check` is called before each block, and raises if nothing more may
+    be deleted. Ends early if the snapshot that covers the blocks is gone: another run has kept only newer ones and
+    continues the work, or the store was cleared. Raises the store's errors.
     """
     for old_entries in blocks_found(store, old.end):
         check()
@@ -123,7 +122,7 @@ def deletion(
 
 
 def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None) -> Iterator[OldEntries]:
-    """Delete the blocks of `old`. Yields the entries after they were deleted, in groups. Raises the store's errors.
+    """Delete the blocks of `old`. Yields each group of entries once it is deleted. Raises the store's errors.
 
     `check` is called before each block, and raises if nothing more may be deleted.
     """

@@ -1,8 +1,8 @@
 """OWNER/<number>: the mark that names the chain that owns a store since the cluster was restored the `number`-th time.
 
 A restore puts its mark on each store, and only then reads the mirror there to its end. A mark is put only if it is
-absent and is never deleted, and numbers have no gaps. So if a process of the old chain does not find the next number,
-the store still belonged to its chain at that time.
+absent and is never deleted, and numbers have no gaps. So if a process of the old chain looks for the mark with the next
+number and finds none, the store still belonged to its chain at that time.
 
 The chain of a restore has begun once its first entry is under the key `meta/restores/<number>`. Before that, another
 restore can prevent that chain from ever beginning, by putting its own mark under that key. The other restore then takes
@@ -25,10 +25,10 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a mark. `chain_id` is the chain that owns the store, `previous` an earlier chain of the cluster,
-    and `cluster` the address of the owning chain.
+    """The content of an OWNER mark: `chain_id` is the chain that owns the store.
 
-    `given_up`: the chains of earlier restores that never began.
+    `previous`: an earlier chain of the cluster. `cluster`: the address of the owning chain. `given_up`: the chains of
+    earlier restores that never began.
     """
 
     chain_id: str
@@ -55,15 +55,17 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 def is_mark(body: bytes | memoryview) -> bool:
     """True if `body`, read from `meta/restores/<number>`, is a mark by which another restore gave that restore up.
-    Otherwise `body` is the beginning of the restored chain.
+
+    If False, `body` is the beginning of the restored chain.
     """
     return bytes(body[: len(_START)]) == _START
 
 
 def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) -> Owner | None:
-    """Return the mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
+    """Return the mark of the `number`-th restore; None if the store has none.
 
-    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where the mark was looked for.
+    `beside`: keys of objects that must be on the same disk as the mark. Raises StoreUnavailable if they are not on the
+    disk where it was looked for. Raises ChainDamaged, UnsupportedVersion, and the store's errors.
     """
     key = owner_key(number)
     try:
@@ -73,7 +75,7 @@ def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) ->
 
 
 def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
-    """Put `owner` as OWNER/<number> if that is absent. If another owner is there, return that one, else `owner`.
+    """Put `owner` as OWNER/<number> if that is absent. Return the owner that the mark then names.
 
     Raises OutcomeUnknown, and the store's errors.
     """
@@ -105,10 +107,9 @@ def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
 
 
 def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()) -> None:
-    """Check that the chain, which was restored `ancestors` times, still owns the store. Else raise
-    InconsistentClusterId.
+    """Raise InconsistentClusterId unless the chain, which was restored `ancestors` times, still owns the store.
 
-    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where the mark was looked for.
+    `beside`: keys of objects that must be on the same disk as the marks, as in `read_owner`. Raises what that raises.
     """
     owner = read_owner(store, ancestors + 1, beside)
     if owner is not None:

@@ -1,6 +1,6 @@
 """Peers: each store has announcements of the cluster's other stores, so that a restore finds all stores from any one.
 
-    copies/peers/<store>/<n>      put if absent: the address of the store as of entry n, or that entry n removed it
+    copies/peers/<store>/<n>      put if absent: the address of <store> as of entry n, or that entry n removed it
 
 A store is announced to the others before it is registered. So the chain up to entry n, and the announcements on all
 stores in that state, name every store that may have a mirror newer than n. After the put, the owner of the target is
@@ -23,9 +23,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A store as of entry `n`. `url` is absolute; it is None once the store was removed from the cluster.
+    """An announcement of a store, as of entry `n`. `url` is absolute; None if the store was removed from the cluster.
 
-    `damaged` is never stored. It is True if the announcement of the store can't be read.
+    `damaged` is never stored. It is True if the announcement can't be read; then `url` is None too.
     """
 
     store: StoreId
@@ -47,7 +47,7 @@ def announce_peer(target: ObjectStore, peer: Peer, ancestors: int) -> None:
 
 
 def peers_on(target: ObjectStore) -> list[Peer]:
-    """Return all announcements on the store, including outdated ones. Raises the store's errors."""
+    """Return all announcements on the store, outdated ones too. Raises UnsupportedVersion, and the store's errors."""
     named = [parse_peer_key(stored.key) for stored in target.list_keys(PEERS)]
     return [_peer(target, StoreId(store), n) for store, n in filter(None, named)]
 

@@ -2,12 +2,12 @@
 
     every entry: its checksum, the hash of the entry before it, and the SHA-256 of the bodies of large commands
     every snapshot: its manifest and chunks; and its state is the one to which the entries lead
-    void marks: they ascend, and a snapshot covers their blocks
+    void marks: the marked blocks are the oldest ones, without a gap, and a snapshot covers them
     the newest state: its invariants
 
-One pass in the order of the chain, with READ_WIDTH entries read ahead. Memory holds one replayed state and, at a
-snapshot, the snapshot's state. Objects deleted as old meanwhile are not reported: before `verify` reports a missing
-object, it looks for the void mark, or for a newer snapshot.
+The check is one pass in the order of the chain, with READ_WIDTH entries read in parallel. Memory holds one replayed
+state and, at a snapshot, also the snapshot's state. Objects that were deleted as old meanwhile are not reported: before
+the check reports a missing object, it looks for the void mark, or for a newer snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]  # entries read, of how many
 
 @dataclass
 class ChainVerified:
-    """Counts of the objects that were read, and the differences that were found."""
+    """Counts of the objects that were read, their size, the requests to the store, and the differences."""
 
     entries: int = 0
     snapshots: int = 0
@@ -182,8 +182,9 @@ class _Walk:
     # ---- snapshots --------------------------------------------------------------------------------
 
     def _at_snapshot(self, manifest: Manifest) -> None:
-        """Check the snapshot of an entry that was just read or is gone. If the replayed state is unknown, continue with
-        the state of the snapshot.
+        """Compare a snapshot with the state replayed up to its entry, which was just read or is gone.
+
+        If the replayed state is unknown, continue with the state of the snapshot.
         """
         key = snapshot_key(manifest.n)
         self.verified.snapshots += 1

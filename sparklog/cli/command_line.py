@@ -30,9 +30,9 @@ def run_command(
 ) -> int:
     """Run a command line and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
 
-    Ctrl-C gives 130. An error is printed as one line on stderr. If the reader of stdout closes the pipe early, the exit
-    code stays the same. `command` builds the click command; `program` is its name on help pages. `settings_taken`: the
-    common options that are accepted anywhere on the command line.
+    Ctrl-C gives 130. An error is printed as one line on stderr. If the reader of stdout closes the pipe early, that is
+    no error. `command` builds the click command; `program` is its name on help pages. `argv`: the arguments; None for
+    those of this process. `settings_taken`: the common options that are accepted anywhere on the command line.
     """
     code = 0
     open_missing_streams()
@@ -64,9 +64,9 @@ def run_command(
 
 
 def _invoke(command: Any, program: str, arguments: list[str]) -> int:
-    """Run the click command and return its exit code.
+    """Run the click command and return its exit code. If the reader of stdout has left, raises BrokenPipeError.
 
-    A plain call of `command` would end with 1 if stdout is a closed pipe.
+    A plain call of `command` would end this process with exit code 1 instead.
     """
     try:
         if instruction := os.environ.get(COMPLETE):

@@ -49,7 +49,7 @@ class Settings:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Inside the `with` block, apply --config to every store that is opened, also by Spark tasks."""
+        """Apply --config to every store that is opened inside the `with` block, also by Spark tasks."""
         given, before = self._given.get("--config"), os.environ.get(CONFIG_VARIABLE)
         if not given:
             yield
@@ -69,11 +69,11 @@ class Settings:
         return self._given.get("--format") == "json"
 
     def cluster(self) -> str:
-        """Return the cluster's address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, and (without
-        --config) `cluster` in SPARKLOG_CONFIG.
+        """Return the cluster's address. Raises InvalidInput if none is given, or for a memory:// address.
 
-        The file given by --config is read even if --cluster is given, so that a mistake in it is noticed. Raises
-        InvalidInput if there is no address, or for a memory:// address.
+        It is the first that is set of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, and, without --config,
+        `cluster` in SPARKLOG_CONFIG. The file given by --config is read even if --cluster is given, so that a mistake
+        in it is noticed.
         """
         url = self.cluster_if_named()
         if url is None:
@@ -95,14 +95,18 @@ class Settings:
         return url
 
     def job_command(self, given: str | None) -> str:
-        """Return the command that runs jobs: the first of `given` (the option), `job_command` in --config,
-        SPARKLOG_JOB_COMMAND, (without --config) `job_command` in SPARKLOG_CONFIG, and "local".
+        """Return the command that runs jobs. `given` is the value of the option.
+
+        It is the first that is set of `given`, `job_command` in --config, SPARKLOG_JOB_COMMAND, and, without --config,
+        `job_command` in SPARKLOG_CONFIG. If none is set, it is "local".
         """
         return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
 
     def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
-        """Return the first value that is set: `given` (the option), the one in --config, the environment variable
-        `variable`, and (without --config) the one in SPARKLOG_CONFIG. `of` reads the value from a config file.
+        """Return the first value that is set; None if none is.
+
+        In this order: `given` (the option), the one in --config, the environment variable `variable`, and, without
+        --config, the one in SPARKLOG_CONFIG. `of` reads the value from a config file.
         """
         config = self._given.get("--config")
         in_config = of(read_config_file(config, "--config")) if config else None

@@ -1,4 +1,4 @@
-"""Names of topics and groups for the shell's Tab key."""
+"""Completes names of topics and groups when the user presses Tab in the shell."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def completed_topics(context: typer.Context, incomplete: str) -> list[str]:
-    """The topics whose names begin with `incomplete`, in ascending order; none if the cluster can't be read."""
+    """Return the names of topics that begin with `incomplete`, in ascending order; [] if the cluster can't be read."""
     return _beginning(context, incomplete, lambda cluster: cluster.topics())
 
 
 def completed_groups(context: typer.Context, incomplete: str) -> list[str]:
-    """The groups whose names begin with `incomplete`, in ascending order; none if the cluster can't be read."""
+    """Return the names of groups that begin with `incomplete`, in ascending order; [] if the cluster can't be read."""
     return _beginning(context, incomplete, lambda cluster: cluster.groups())
 
 

@@ -51,7 +51,7 @@ def now_ms() -> int:
 def show_rows(rows: Iterable[Row], *, empty: str) -> None:
     """Print a table (the text `empty` if there are no rows), or one JSON array with --format json.
 
-    All rows must have the same names.
+    All rows must have the same keys.
     """
     listed = list(rows)
     if settings.json:
@@ -123,10 +123,10 @@ def done(message: str, document: Row) -> None:
 
 
 def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the label of each name: its words without the unit, because the function `human` adds it to the value.
+    """Return the label of each name: its words without the unit, because `human` formats the value by its unit.
 
-    If names differ only in their units, the unit becomes a word: beside `deleted`, `deleted_bytes` is "deleted size",
-    and `deleted_ms` is "deleted time".
+    Names that differ only in their units get different labels: if there is a name `deleted`, the label of
+    `deleted_bytes` is "deleted size", and that of `deleted_ms` is "deleted time".
     """
     known = list(names)
     bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}

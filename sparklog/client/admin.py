@@ -97,7 +97,7 @@ class Admin:
         self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects.
+        """Delete a topic at once. Maintenance jobs delete its objects once `file.delete.delay.ms` has passed.
 
         Raises UnknownTopicOrPartition.
         """
@@ -118,7 +118,7 @@ class Admin:
     # ---- stores and replicas --------------------------------------------------------------------
 
     def stores(self) -> list[Store]:
-        """The registered stores, in the order of their registration."""
+        """The registered stores, in ascending order of their registration numbers."""
         state = self.connection.follower.newest_state()
         return sorted(state.stores.values(), key=lambda store: store.registration)
 
@@ -127,25 +127,27 @@ class Admin:
         return add_store(self.connection, StoreId(store), url, zone)
 
     def fence_store(self, store: str) -> None:
-        """Exclude the store until it is added again. Partitions that it led elect another leader.
+        """Fence the store: until it is added again, no replica there is in sync or leads.
 
-        Raises BrokerIdNotRegistered.
+        Where it leads, another replica is elected if one may lead; otherwise the partition has no leader. Does nothing
+        if the store is fenced already. Raises BrokerIdNotRegistered.
         """
         self.submit(FenceStore(StoreId(store)))
 
     def remove_store(self, store: str) -> None:
         """Remove the registration of a store that has no replicas.
 
-        Raises BrokerIdNotRegistered, and Conflict if the store has a replica, or is the last one that may have copies
-        of the metadata.
+        Raises BrokerIdNotRegistered, and Conflict if the store has a replica, is the only one that is not fenced, or is
+        the last one that may have copies of the metadata.
         """
         remove_store(self.connection, StoreId(store))
 
     def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:
         """Begin to move the replicas of a topic, or of one partition, to the stores `to`, the preferred leader first.
 
-        The stores' agents copy the records; the old replicas are removed once the new ones are in sync. Raises
-        InvalidReplicaAssignment, UnknownTopicOrPartition.
+        The stores' agents copy the records; the old replicas are removed once the new ones are in sync. Begins either
+        all of these moves or none. Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable,
+        UnknownTopicOrPartition.
         """
         state = self.connection.follower.newest_state()
         moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
@@ -157,8 +159,11 @@ class Admin:
     ) -> None:
         """Make `store` (default: the preferred leader) the leader of `partition`, or of all partitions of the topic.
 
-        With `unclean`, if no other replica can lead, a replica that lacks acknowledged records may; those records are
-        lost. Raises ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
+        Without `store`, a partition whose leader can't be reached gets any replica that may lead. With `unclean`, such
+        a partition may get a leader that lacks committed records, which are lost: `store`, or without `store` the
+        replica with the longest log, if no other may lead. A partition whose election is refused stays unchanged. If
+        all are refused, raises the first error: ElectionNotNeeded, EligibleLeadersNotAvailable,
+        PreferredLeaderNotAvailable, IneligibleReplica. Raises UnknownTopicOrPartition.
         """
         state = self.connection.follower.newest_state()
         partitions = partitions_named(state, topic, partition)

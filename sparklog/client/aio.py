@@ -27,6 +27,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.consumer_record import ConsumerRecord
+from sparklog.client.consumer.options import check_positive
 from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
@@ -47,7 +48,7 @@ class AsyncProducer(AnswersKafkaMethods):
     """A producer for one event loop. Use it with `async with`, or call `start` and `close`."""
 
     def __init__(self, make: Callable[[], Producer]) -> None:
-        """Prepare a wrapper; `start` calls `make` for the producer to wrap."""
+        """Prepare the wrapper. `make` creates the producer to wrap; `start` calls it."""
         self._make = make
         self._producer: Producer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,8 +79,9 @@ class AsyncProducer(AnswersKafkaMethods):
     ) -> asyncio.Future[RecordMetadata]:
         """Wait until the producer's buffer has room, then put a record into it. Returns a future of the written record.
 
-        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises the
-        errors of `Producer.send`, and InvalidInput in an event loop other than the one that called `start`.
+        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises
+        RequestTimedOut if there is no room within `max_block_ms`, the other errors of `Producer.send`, and InvalidInput
+        before `start`, or in an event loop other than the one that called it.
         """
         producer = self._started()
         if asyncio.get_running_loop() is not self._loop:
@@ -174,7 +176,7 @@ def _in_thread(
 def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """Like `_in_thread`, but the coroutine first rewinds the consumer to the first record not yet returned."""
+    """Like `_in_thread`, but first rewinds the consumer, in each partition to the first record not yet returned."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -194,7 +196,7 @@ class AsyncConsumer(AnswersKafkaMethods):
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
-        """Prepare a wrapper; `start` calls `make`, in the consumer's thread, for the consumer to wrap."""
+        """Prepare the wrapper. `make` creates the consumer to wrap; `start` calls it in the consumer's thread."""
         self._make = make
         self._consumer: Consumer | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-async-consumer")
@@ -227,10 +229,11 @@ class AsyncConsumer(AnswersKafkaMethods):
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
         """Read records as `Consumer.poll` does. The records of a cancelled call are returned by the next call."""
+        most = self._started().options.max_poll_records if max_records is None else max_records
+        check_positive("max_records", most)
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
         polled: dict[Place, list[ConsumerRecord]] = {}
-        most = max_records or self._started().options.max_poll_records
         while self._unread and most:
             record = self._unread.popleft()
             polled.setdefault((record.topic, record.partition), []).append(record)
@@ -241,9 +244,9 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record. End the iteration if no record comes in time.
+        """Return the next record. If none comes within the option `consumer_timeout_ms`, end the iteration.
 
-        The option `consumer_timeout_ms` is the longest wait; None: wait forever.
+        Without that option, wait until a record comes. Raises the errors of `Consumer.poll`.
         """
         options = self._started().options
         if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:

@@ -21,8 +21,8 @@ class AskedCoordinator:
     ) -> None:
         """Call `ask`, which sends the request for `wanted`, in a new thread.
 
-        When `ask` returns, rings `bell`, which wakes `wait`. `begun_ms`: when the request begins. `until_ms`: when the
-        coordinator replies at the latest. Both are times of the monotonic clock.
+        When `ask` returns, `bell` is rung, which wakes `wait`. `begun_ms`: the time at which the request begins.
+        `until_ms`: the time by which the coordinator is asked to reply. Both are times of the monotonic clock.
         """
         self._wanted = wanted
         self.begun_ms = begun_ms
@@ -32,9 +32,9 @@ class AskedCoordinator:
         self._asked.add_done_callback(lambda asked: bell.ring())
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
-        """True if the request is for `wanted`, is not answered yet, and will be answered by `deadline_ms`.
+        """True if the request is for `wanted`, is not answered yet, and asks for a reply by `deadline_ms`.
 
-        An answer up to SLACK_MS later is accepted, too.
+        A reply up to SLACK_MS later is accepted, too.
         """
         return not self._asked.done() and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 

@@ -87,10 +87,10 @@ def init_cluster(
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id in the INCARNATION at `place`, left there by an init that was interrupted before entry 0.
+    """Return the chain id with which an init began at `place` before it was interrupted: this init continues with it.
 
-    None if there is no INCARNATION, or if `place` has objects that no init writes: they may belong to a cluster whose
-    chain was lost, and must not become part of a new cluster.
+    It is read from the INCARNATION at `place`. None if there is no INCARNATION, or if `place` has objects that no init
+    writes: they may belong to a cluster whose chain was lost, and must not become part of a new cluster.
     """
     if _holds_more_than_a_mark(place):
         return None
@@ -99,9 +99,10 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 
 def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
-    """Raise InconsistentClusterId if the store has an INCARNATION of another chain, or an INCARNATION and other data.
+    """Raise InconsistentClusterId if the store belongs to another cluster: it has an INCARNATION of another chain.
 
-    Accepts a store without an INCARNATION, even if it has other data.
+    Also raises it if the store has an INCARNATION of this chain together with data that no init writes. Accepts a store
+    without an INCARNATION, even if it has other data.
     """
     mark = read_incarnation(target)
     if mark is not None:

@@ -129,21 +129,23 @@ class Cluster(Admin, AnswersKafkaMethods):
         """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
 
         `rows` has the column value, and optionally key, topic, partition, headers, timestamp; other columns are left
-        out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
-        a repeat of the same call writes nothing and returns the original offsets. All rows must then name the same
-        partition, because sequences are counted per partition, and a repeat might be routed to another one.
-        `application` = (id, version): if this version or a higher one was written, writes nothing and returns the
-        result of the highest. `consumed` = (group, offsets): commits these offsets to the group in the same commit, as
-        `commit_offsets` would. The rows were made from the records below these offsets. `write_id`: a label of the
-        write in the chain.
+        out with a warning. If `topic` is None, each row names its topic. If there are no rows, and neither
+        `application` nor `consumed` is given, nothing is committed. The result then has no offsets, and its `n` is the
+        newest entry that was read.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
-        If there are no rows, and neither `application` nor `consumed` is given, nothing is committed. The result has no
-        offsets then either: its `n` is the newest entry that was read.
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
         With acks=1, acks=0 or "pull", a call can write to one partition only, and can't have `application` or
         `consumed`.
+        `producer` = (id, epoch, first sequence): a repeat of the same call writes nothing and returns the original
+        offsets. All rows must name the same partition, because sequences are counted per partition, and a repeat might
+        be routed to another one.
+        `application` = (id, version): if this version or a higher one was written, the call writes nothing and returns
+        the result of the highest.
+        `consumed` = (group, offsets): the rows were made from the records below these offsets. The call commits the
+        offsets to the group in the same commit, as `commit_offsets` would.
+        `write_id`: a label of the write in the chain.
 
         While a partition has no leader or too few replicas in sync, the commit is tried again for up to `timeout_ms`;
         the time of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
@@ -263,9 +265,9 @@ class Cluster(Admin, AnswersKafkaMethods):
     ) -> pa.RecordBatchReader:
         """Return records [start, end) of a partition as a stream of batches, in the order of offsets.
 
-        By default from the log start to the high watermark, both as of this call. With `fail_on_data_loss` false, lost
-        records are left out instead of raising DataLoss. Raises OffsetOutOfRange and UnknownTopicOrPartition at once,
-        DataLoss and Damaged while the stream is read.
+        `start` defaults to the log start, `end` to the high watermark, as of this call. With `fail_on_data_loss` false,
+        lost records are left out. Raises OffsetOutOfRange, UnknownTopicOrPartition and InvalidInput (wrong `columns`)
+        at once; DataLoss, Damaged and the stores' errors while the stream is read.
         """
         import pyarrow as pa
 
@@ -380,7 +382,8 @@ class Cluster(Admin, AnswersKafkaMethods):
     ) -> GroupMember:
         """Join a consumer group as a new member; the group divides the partitions of the topics among its members.
 
-        After `session_timeout_ms` without a sign of life the member may be evicted.
+        The member must be polled: after `session_timeout_ms` without a sign of life, it may be evicted. Raises the
+        errors of `GroupMember`.
         """
         return GroupMember(self.connection, group, topics, session_timeout_ms=session_timeout_ms)
 
@@ -451,9 +454,9 @@ def _end_of(
 ) -> None:
     """Close a consumer while its cluster is being closed; after an error, close it without a commit.
 
-    `kind`: the type of the exception that the cluster's `with` block raised; None: no exception, or no block.
-    `kind_since`: the type of an exception raised since, while other objects of the cluster were closed. An
-    exception other than Wakeup counts as an error, in either of them. ExitStack passes all parameters after `kind`.
+    `kind`: the type of the exception that the cluster's `with` block raised. `kind_since`: the type of an exception
+    that was raised while other objects of the cluster were closed. None: there was no such exception. An exception
+    other than Wakeup, in `kind` or in `kind_since`, counts as an error. ExitStack passes all parameters after `kind`.
     """
     consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 

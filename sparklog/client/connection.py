@@ -101,7 +101,7 @@ class Connection:
         return is_elsewhere(self.url, store.url)
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
-        """Open the cluster's stores again, with calls that fail after `timeout_ms`, except on local disks."""
+        """Open the cluster's stores once more. Calls to a store on a server then fail after `timeout_ms`."""
         addresses = addresses_in(state, self.url, self._settings)
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
@@ -134,9 +134,9 @@ class Connection:
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """Plan [at, plan.end) again from the newest state, without offsets below the log start.
 
-        Implements `scan.Replan`. The new plan's `lost` has every lost range that overlaps these offsets, whenever it
-        was lost. Raises UnknownTopicOrPartition (the topic was deleted, or created again), InconsistentClusterId (the
-        plan is of another cluster), UnknownLeaderEpoch (the plan is newer than the state).
+        Implements `scan.Replan`. The new plan's `lost` has every lost range that overlaps these offsets, even one
+        that was lost after `plan` was made. Raises UnknownTopicOrPartition (the topic was deleted, or created again),
+        InconsistentClusterId (the plan is of another cluster), UnknownLeaderEpoch (the plan is newer than the state).
         """
         state = self.follower.newest_state()
         return replanned(state, plan, at)
@@ -150,7 +150,7 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Close the committer, which waits for its background writes to finish."""
+        """Wait until a snapshot of the state that this process is writing is complete."""
         self.committer.close()
 
 
@@ -177,10 +177,10 @@ after_fork_in_child(_replace_lock)
 
 
 def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
-    """The connection to the cluster at `url` that all callers in this process with the same settings share.
+    """Return the connection to the cluster at `url` that all callers in this process with the same settings share.
 
-    It is opened by the first call, by the first call in a forked child, and again if the cluster was deleted and
-    created again. Raises the errors of `Connection`.
+    The first call opens it. A forked child opens its own. It is opened again if the cluster was deleted and created
+    again. Raises the errors of `Connection`.
     """
     key = _key(url, settings)
     with _shared_lock:

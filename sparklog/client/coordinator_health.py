@@ -30,8 +30,9 @@ class CoordinatorHealth:
 def check_coordinator(connection: Connection) -> CoordinatorHealth:
     """Check that the coordinator in force answers as the leader, and accepts the token of this process.
 
-    A missing coordinator is a problem only for a process that has just addresses of coordinators: it can't commit by
-    itself. Waits at most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
+    If no coordinator is in force, that is a problem only for a process that knows the cluster just by addresses of
+    coordinators: it can't commit by itself. Waits at most `calls.CONNECT_S` seconds for a connection, then at most
+    `PATIENCE_MS` for each answer.
     """
     known = connection.follower.catch_up().state.coordinator
     for _ in range(_LOOKS):

@@ -47,8 +47,8 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
     """Return the new log start of each partition, from `outcomes`, the result of `delete_records`.
 
-    If commands failed, raises the first error. Its text says how many partitions are done; its `landed` is UNKNOWN if
-    any partition is done.
+    If commands failed, raises the first error instead. Its text says how many partitions are done. Its `landed` is
+    UNKNOWN if any partition is done.
     """
     done: dict[int, int] = {
         deletion.command.partition: outcome

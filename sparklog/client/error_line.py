@@ -20,9 +20,9 @@ def unforeseen(error: Exception, text: str) -> str:
 
 
 def print_failure(line: str) -> None:
-    """Print `line` to stderr: the text of the exception that is being handled, as one line.
+    """Print `line`, the text of a failure, to stderr as one line.
 
-    If SPARKLOG_DEBUG is set, prints the exception's traceback first.
+    If SPARKLOG_DEBUG is set, prints the traceback of the exception that is being handled first.
     """
     print_traceback_if_wanted()
     flush(sys.stdout)

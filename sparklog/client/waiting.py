@@ -49,7 +49,7 @@ class Waiting:
         """Create a watch for one caller that waits, perhaps several times in a row.
 
         `longest_pause_ms`: the longest pause between two reads of the chain. Whenever `bell` rings, `Watch.wait` calls
-        its `stop` at once.
+        its argument `stop` at once, to find out if it shall return.
         """
         return Watch(self, longest_pause_ms, bell)
 
@@ -99,9 +99,9 @@ class Waiting:
         return EntryNumber(self._follower.head.n)
 
     def catch_up(self) -> None:
-        """Read the chain to its end, or return if it can't be reached now. Raises other errors of `Follower.catch_up`.
+        """Read the chain to its end. Raises the errors of `Follower.catch_up`, except StoreUnavailable.
 
-        The chain may be reachable again before the caller's time is over.
+        StoreUnavailable is ignored, because the chain may be reachable again before the caller's time is over.
         """
         with suppress(StoreUnavailable):
             self._follower.catch_up()

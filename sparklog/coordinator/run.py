@@ -32,9 +32,9 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """Protection from unknown callers. `certificate`: None for no TLS. `access`: None for no access file.
+    """Protection of a coordinator. Without TLS, `certificate` is None; without an access file, `access` is None.
 
-    `masks`: parts of records that the web pages never show.
+    `masks`: rules for the parts of records that the web pages never show.
     """
 
     certificate: Certificate | None = None
@@ -60,9 +60,10 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
 
 
 def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
-    """The address to which clients send commands: `advertise`, or else the address of the listener.
+    """The address to which clients send commands: `advertise`, or `host` and `port` if it is None.
 
-    Raises InvalidInput if `advertise` is malformed, or if it is None and `host` means every address of the machine.
+    Raises InvalidInput if `advertise` is malformed or has the wrong scheme (wanted: https with `tls`, else http). Also
+    raises it if `advertise` is None and `host` means every address of the machine.
     """
     scheme = "https" if tls else "http"
     if advertise is None:
@@ -101,7 +102,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `ready` is called once the server answers; metrics are printed to `metric_target`, or nowhere if it is None.
+    `ready` is called once clients can connect. Metrics are printed to `metric_target`, or nowhere if it is None.
     """
     server = server_of(service, Connections(limits_here()), protection)
     gc.freeze()  # modules and the state stay

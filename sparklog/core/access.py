@@ -91,7 +91,7 @@ class Right(msgspec.Struct, frozen=True):
 
 
 def parse_right(text: str) -> Right:
-    """Return the right in a text such as `write:orders-*`. Raises InvalidConfig if the text is not a right."""
+    """Parse a right, a text such as `write:orders-*`. Raises InvalidConfig if the text is not a right."""
     verb, colon, topics = text.partition(":")
     if not colon:  # the text may be a token in the wrong place, so the error does not show it
         raise InvalidConfig("wanted a right like write:orders, read:orders-* or alter:*, found a text without ':'")
@@ -137,8 +137,8 @@ class Access(msgspec.Struct, frozen=True):
 class Need(msgspec.Struct, frozen=True):
     """The right that a request needs: `verb` on all of `topics` (names or ids), or on the cluster if `topics` is empty.
 
-    With `any_topic`, a right to do `verb` on one topic, no matter which, is enough, and `topics` is not used. If `verb`
-    is None, every principal is refused. `also` is a second need: both must be met.
+    With `any_topic`, a right to do `verb` on any one topic is enough, and `topics` is ignored. If `verb` is None, every
+    principal is refused. `also` is a second need, which must be met as well.
     """
 
     verb: Verb | None
@@ -244,8 +244,9 @@ def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:
 
 
 def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str | None]]:
-    """Yield a pair for each topic of the need: its name or id, as in the need, and its name. The second is None if the
-    state doesn't know the id.
+    """Yield each topic of the need as a pair: the name or id by which the need gives it, and its name.
+
+    The name is None if the state doesn't know the id.
     """
     for topic in need.topics:
         if isinstance(topic, str):

@@ -1,4 +1,4 @@
-"""Applies the records of the chain to a state, and never refuses one.
+"""Applies the records of the chain to a state. No record is refused: `decide` has checked its command before.
 
 Nothing else changes a state, except that `Draft.end_entry` (chain/head.py) sets `n`, `time_ms` and `coordinator` at the
 end of each entry.
@@ -100,9 +100,7 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
 
 
 def _is_known_otherwise(record: Record) -> bool:
-    """True if a repeat of the record's command is recognized without its id: by sequences, by commit number, or as a
-    claim.
-    """
+    """True if a repeat of the record's command is recognized without the command's id: see `apply_command`."""
     match record:
         case Appended():
             return by_producer(record.slices)
@@ -141,12 +139,13 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """Return the number of the object that holds the first slice of the command's append.
+    """Return the number of the object that holds the first slice of the command's append to one partition.
 
-    Once an election has removed this object from the state, nothing that the command wrote is left.
+    If an election removes this object from the state, nothing that the command wrote is left, and the state forgets the
+    command's result (`forgetting.py`).
 
-    Returns NO_OBJECT if the command appended nothing, or if it appended to several partitions. An election in one of
-    these partitions takes back only a part of the command, so the state does not forget the command.
+    Returns NO_OBJECT if the command appended nothing, or appended to several partitions. In that case an election in
+    one of them gives up only a part of the append, so the state keeps the result.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -333,9 +332,9 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """Return the time of entry `at` or of the entry before it, whichever is later, in milliseconds.
+    """Return the time in milliseconds of entry `at`, or of the entry before it if that is later.
 
-    The two may be out of order, because the clock of the author of `at` may be slow.
+    The entry before may be later, because the clock of the author of `at` may be slow.
     """
     return max(at.time_ms, state.time_ms)
 

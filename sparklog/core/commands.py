@@ -41,7 +41,7 @@ class NewStore(msgspec.Struct, frozen=True):
 
 
 class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
-    """The first command of a chain, with the first stores. Its author draws a random `chain_id`."""
+    """Create a cluster with its first stores. This is the first command of a chain; its author draws `chain_id`."""
 
     chain_id: str
     stores: tuple[NewStore, ...]
@@ -112,7 +112,7 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
     most once.
 
     `run` is the id of the run that writes; "" if the application has no runs. `made_of` is a digest of the input of
-    this version; "" if there is none. A write of the same version with another digest is not a repeat.
+    this version; "" if there is none. A write of the same version with another digest is not a repeat, and is refused.
     """
 
     app_id: str
@@ -140,8 +140,8 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     same entry. That replica must have the whole log, and its store must hold the objects.
 
     `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry: if
-    they are refused, so is the append (I-05). `fence`: the producer whose transaction this append is. The append is
-    refused once a newer instance of this producer has begun, and its slices have no sequence numbers.
+    they are refused, so is the append (I-05). `fence` is given if the append is a producer's transaction: the append is
+    refused if a newer instance of this producer has begun. The slices of a transaction have no sequence numbers.
     """
 
     objects: tuple[NewObject, ...]
@@ -158,7 +158,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """A slice that a rewrite made. It covers the offsets [start, end), which other slices have covered so far."""
+    """A slice made by a rewrite. It covers the offsets [start, end) in place of the slices that cover them so far."""
 
     new: NewSlice
     start: Offset
@@ -202,7 +202,8 @@ class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     `position`: the cleaner's position when the run was planned (None: there was no cleaner). If another run has moved
     the cleaner since, the command is refused. Below `dropped_below` the run dropped all tombstones (None: it dropped
     none). `passes_tombstones`: the run may have kept tombstones at or above `position`, so their delay
-    (`delete.retention.ms`) begins now. `keeps_superseded`: the run kept a record although a later record has its key.
+    (`delete.retention.ms`) begins with this entry. `keeps_superseded`: the run kept a record although a later record
+    has its key.
     """
 
     topic_id: TopicId
@@ -221,10 +222,12 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 
 
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
-    """From now on refuse everything that was begun before chain position `floor`.
+    """Raise FLOOR to chain position `floor`: everything begun before it is refused from then on.
 
-    Group members that were last renewed before entry `silent_before` are removed, except those with a session longer
-    than `floor.delay.ms`. No member is removed while a coordinator is in force, because it watches the members itself.
+    Producers that were silent for `producer.id.expiration.ms` are forgotten, and so are expired offsets of groups.
+
+    Group members that were last renewed before entry `silent_before` are removed, except those with a session timeout
+    longer than `floor.delay.ms`. While a coordinator is in force, no member is removed: it watches the members itself.
     """
 
     floor: EntryNumber
@@ -251,8 +254,9 @@ class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
     With `producer_epoch`, the command is refused unless the producer is at this epoch, so that a fenced instance can't
     come back.
 
-    With `in_doubt`, the command is refused (OutOfOrderSequence) if one of these batches has landed: its sender should
-    repeat it to learn its offsets. Otherwise none of them has landed, and the new epoch keeps them out forever.
+    `in_doubt` is given together with `producer_id` and `producer_epoch`. The command is refused (OutOfOrderSequence) if
+    one of these batches has landed: the producer should send that batch again, to learn its offsets. If none has
+    landed, none ever will, because the new epoch fences them.
     """
 
     producer_id: int | None = None
@@ -306,7 +310,7 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """A store lacks objects that it should hold. `held`: the end up to which it still has each damaged log.
+    """Report that a store lacks objects that it should hold. `held`: the end of what it still has of each damaged log.
 
     `incarnation` is the present content of the store's file INCARNATION. If it is the same as at the registration, the
     partitions that are not in `held` lost nothing. If it differs, the store was wiped or swapped, and those partitions
@@ -324,7 +328,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 
 
 class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
-    """Record that every object of the store with a number below `to` was read, as of entry `n`, and is whole (F-03)."""
+    """Record that, as of entry `n`, each object of the store with a number below `to` was read and is whole (F-03)."""
 
     store: StoreId
     registration: int
@@ -333,17 +337,17 @@ class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
 
 
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
-    """The agent of a store is running, so the store can be reached."""
+    """Report that the agent of a store is running, so that the store can be reached."""
 
     store: StoreId
     registration: int
 
 
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
-    """The agent of a store is silent, and no write has reached the store since the agent fell silent.
+    """Report that the agent of a store is silent, and that no write has reached the store since it fell silent.
 
-    With `stopped`, the agent itself reports that it was stopped on purpose. Such a stop proves nothing about the store,
-    which takes writes as before.
+    With `stopped`, the agent itself reports that it was stopped on purpose. The store then still counts as reachable,
+    and takes writes as before.
     """
 
     store: StoreId
@@ -352,8 +356,9 @@ class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
 
 
 class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A replica on the agent's store: it holds the log up to `log_end`. The report holds for this leader epoch and
-    version of the partition.
+    """The log end of a replica on the agent's store, as seen at this leader epoch and version of the partition.
+
+    If the epoch or the version has changed since, the report is skipped.
     """
 
     topic_id: TopicId
@@ -364,8 +369,9 @@ class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
-    """Report the log ends of the replicas on a store. Partitions that have changed since the report was made are
-    skipped.
+    """Report the log ends of the replicas on a store.
+
+    Partitions that have changed since the report was made are skipped. If all are skipped, the first error is raised.
     """
 
     store: StoreId
@@ -374,8 +380,9 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
 
 
 class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
-    """The stores whose replicas of a partition have lagged for `replica.lag.time.max.ms`. The lag was seen at this
-    leader epoch and version of the partition.
+    """The stores whose replicas of a partition have lagged for `replica.lag.time.max.ms`.
+
+    The lag was seen at this leader epoch and version of the partition. If one has changed since, the row is skipped.
     """
 
     topic_id: TopicId
@@ -386,7 +393,10 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
-    """Take lagging replicas out of the ISR. Partitions that changed since the lag was seen are skipped."""
+    """Take lagging replicas out of the ISR.
+
+    Partitions that have changed since the lag was seen are skipped. If all are skipped, the first error is raised.
+    """
 
     lagging: tuple[LaggingReplicas, ...]
 
@@ -439,7 +449,7 @@ class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
 
 
 class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination"):
-    """RESIGN: the coordinator of this epoch no longer leads, and the cluster is embedded again."""
+    """RESIGN: the coordinator of this epoch stops leading, and the cluster is embedded again."""
 
     epoch: int
 
@@ -475,9 +485,12 @@ class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
 class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     """Set offsets of a group: all of them, or nothing. A member that commits no offsets only shows that it is alive.
 
-    `number` counts the commits of a member from 1. If it is not above the member's last one, the commit is a repeat, or
-    was overtaken: it changes nothing, and with an append it is refused. Without `member_id`, the commit is refused if
-    the group has members. Jobs that keep their own positions commit in this way, and so do resets.
+    `chain_id`: the chain in which the offsets were read; any other chain refuses them. `number` counts the commits of a
+    member from 1. If it is not above the number of the member's last commit, this commit is a repeat, or a later one
+    came first: it changes nothing, and with an append it is refused.
+
+    Resets, and jobs that keep their own positions, commit without `member_id`. Such a commit is refused if the group
+    has members.
 
     With `group_number`, the commit is refused unless the group still has this number. A group that is created again
     under the same name has another number, although its member ids and generations may be the same as before.

@@ -15,9 +15,7 @@ from sparklog.core.types import EntryNumber
 
 
 class Author(msgspec.Struct, frozen=True):
-    """The author of an entry. `kind` is client, coordinator, job or restore. `epoch` is a coordinator's epoch; 0 for
-    other authors.
-    """
+    """The author of an entry. `kind` is client, coordinator, job or restore. `epoch` is 0 except for a coordinator."""
 
     kind: str
     name: str
@@ -75,7 +73,7 @@ def decide_resign(known: Coordinator, command: ResignCoordination) -> Coordinati
 
 
 def check_chain(wanted: str, chain_id: str) -> None:
-    """Raise InconsistentClusterId unless `chain_id`, the chain that this process serves, is the `wanted` one."""
+    """Raise InconsistentClusterId unless a request's chain, `wanted`, is `chain_id`, which this coordinator serves."""
     if wanted != chain_id:
         raise InconsistentClusterId(
             f"this coordinator serves cluster {chain_id}, the request is for {wanted[:64]!r}: connect again if the "
@@ -91,7 +89,7 @@ def is_fenced(known: Coordinator, author: Author) -> bool:
 
 
 def not_in_force(known: Coordinator, author: Author) -> NotController:
-    """Return the error for a command that was sent to a fenced coordinator."""
+    """Return the error for a command that was sent to the fenced coordinator `author`. It names the newest, `known`."""
     actual = f"{author.name} of epoch {author.epoch} no longer coordinates{_holder(known)}"
     return NotController(f"a command needs the coordinator in force, {actual}")
 

@@ -4,7 +4,7 @@
     ├── InvalidInput ............ nothing was changed; the same call fails again
     ├── NotFound ................ what was named is not there
     ├── Conflict ................ another process was first, or owns it now
-    ├── TryAgain ................ nothing was changed; the same call may work later
+    ├── TryAgain ................ the same call may work later; nothing was changed unless `landed` says otherwise
     ├── AccessRefused ........... the caller is unknown to the coordinator, or lacks a right; nothing was changed
     ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses until an operator has fixed it
     ├── Wakeup .................. another thread called `wakeup` of this consumer
@@ -87,13 +87,13 @@ class InvalidPartitions(InvalidInput):
 
 
 class InvalidReplicationFactor(InvalidInput):
-    """The replication factor is not legal, or greater than the number of live stores."""
+    """The replication factor is not legal, or greater than the number of stores that are not fenced."""
 
     code = "INVALID_REPLICATION_FACTOR"
 
 
 class InvalidReplicaAssignment(InvalidInput):
-    """A manual replica assignment names an unknown store, or one twice."""
+    """A manual replica assignment is not legal: it names an unknown or fenced store, for example, or one twice."""
 
     code = "INVALID_REPLICA_ASSIGNMENT"
 
@@ -156,7 +156,7 @@ class UnsupportedVersion(InvalidInput):
 
 
 class OffsetOutOfRange(InvalidInput):
-    """An offset is below the log start or above the high watermark."""
+    """An offset is outside the range that the request allows, mostly from the log start to the high watermark."""
 
     code = "OFFSET_OUT_OF_RANGE"
 
@@ -324,19 +324,26 @@ class NoReassignmentInProgress(Conflict):
 
 
 class InvalidProducerEpoch(Conflict):
-    """A newer instance of this producer is active."""
+    """A newer instance of this producer, or another run of this streaming query, is active."""
 
     code = "INVALID_PRODUCER_EPOCH"
 
 
 class OutOfOrderSequence(Conflict):
-    """A producer's sequence number has a gap, or repeats only a part of an earlier batch."""
+    """The sequence number of a batch, the version of an application or the number of a commit is not the next one.
+
+    A batch has a gap before it, or repeats only a part of an earlier batch; or a batch in doubt has landed. A version
+    is below the last one, or repeats it with other records. A commit with records repeats an earlier one.
+    """
 
     code = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class UnknownMemberId(Conflict):
-    """The consumer is not a member of the group, or no longer one: join again. Nothing was committed."""
+    """The consumer is not a member of the group, or no longer one: join again. Nothing was committed.
+
+    Also raised if offsets are committed without a member to a group that has members.
+    """
 
     code = "UNKNOWN_MEMBER_ID"
 
@@ -359,11 +366,11 @@ class NonEmptyGroup(Conflict):
     code = "NON_EMPTY_GROUP"
 
 
-# ---- nothing was changed; the same call may work later ------------------------------------------
+# ---- the same call may work later ---------------------------------------------------------------
 
 
 class TryAgain(SparklogError):
-    """The call failed this time; the same call may work later."""
+    """The call failed this time; the same call may work later. Nothing was changed unless `landed` says otherwise."""
 
     code = "COORDINATOR_NOT_AVAILABLE"
     retriable = True
@@ -382,7 +389,7 @@ class NotController(TryAgain):
 
 
 class NotEnoughReplicas(TryAgain):
-    """Fewer stores are in sync than `min.insync.replicas`; nothing was written."""
+    """Too few stores are in sync (see `min.insync.replicas`), or have what the request needs; nothing was written."""
 
     code = "NOT_ENOUGH_REPLICAS"
 
@@ -399,7 +406,7 @@ class NotEnoughReplicasAfterAppend(TryAgain):
 class NotLeaderOrFollower(TryAgain):
     """The leader's store does not hold the objects of this write: upload them there, or find the new leader.
 
-    The error is the same if an election gave up the records, or if a store has no replica of the partition.
+    Also raised if an election gave up the records, or if a store has no replica of the partition.
     """
 
     code = "NOT_LEADER_OR_FOLLOWER"
@@ -432,7 +439,7 @@ class WriteLost(TryAgain):
 
 
 class RequestTimedOut(TryAgain):
-    """The call did not finish in the time it was given."""
+    """The call did not finish in time, or repeats a batch that is not on every in-sync replica yet."""
 
     code = "REQUEST_TIMED_OUT"
 
@@ -453,7 +460,7 @@ class AuthenticationFailed(AccessRefused):
 
 
 class TlsFailed(AccessRefused):
-    """No trusted connection to the coordinator: its certificate is not valid here, or one side doesn't speak TLS."""
+    """No trusted connection to the coordinator: its certificate was not accepted, or one side doesn't speak TLS."""
 
     code = "SSL_HANDSHAKE_FAILED"
 

@@ -1,7 +1,8 @@
 """Removes slices from the state, with everything that depends on them.
 
-An object that no slice names any more is removed, too. If an election chooses a leader that lacks some slices, the log
-forgets these slices (rule E4), and the state forgets the sequence numbers of their records.
+An object that no slice names any more is retired, or removed if an election gave up its slices. If an election chooses
+a leader that lacks some slices, the log forgets these slices (rule E4), and the state forgets the sequence numbers of
+their records.
 
 A clean election forgets only records above the high watermark. The state then forgets the results of their writes as
 well, so that a repeat of such a write counts as a first write.
@@ -100,8 +101,7 @@ def stored_bytes(slices: SliceColumns) -> int:
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """Return the offsets from `start` to the end of the log. If `start` lies inside a slice, the range begins where
-    that slice begins.
+    """Return the range from `start`, or from the beginning of the slice in which `start` lies, to the end of the log.
 
     `start` lies inside a slice only if the log start lies there, too. The new leader then has nothing of the slice, and
     the records below the log start were deleted before, so the whole slice is forgotten.
@@ -125,9 +125,9 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Forget the parts of producers' batches that are no longer in the log. In each partition, a producer then
-    continues after what is left of its batches.
+    """Forget the parts of producers' batches that an election gave up.
 
+    In each partition, the next batch of a producer then continues at the sequence number after those that are left.
     `starts`: in each partition, the first offset that was forgotten.
     """
     for producer in list(state.producers.values()):
@@ -153,7 +153,7 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
     """Return the newest slice of the producer's present epoch in the log, as a batch; () if the log has no such slice.
 
-    It takes the place of the remembered batches, if all of them were forgotten in this partition.
+    Call this if all remembered batches of the producer in this partition were forgotten: it takes their place.
     """
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns

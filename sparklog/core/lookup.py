@@ -1,4 +1,4 @@
-"""Look up topics, partitions, stores and groups in a state, by name or id. Errors list what exists."""
+"""Look up topics, partitions, stores and groups in a state, by name or id. Most errors list what exists."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from sparklog.core.types import StoreId, TopicId, TopicPartition
 
 
 def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
-    """Return the topic of this name. Raises UnknownTopicOrPartition, which ends with `advice` if no topic has a similar
-    name.
-    """
+    """Return the topic of this name. Raises UnknownTopicOrPartition; for `advice` see `unknown_topic`."""
     topic = state.topic_named(name)
     if topic is None:
         raise unknown_topic(name, state.topic_ids, advice=advice)
@@ -23,9 +21,7 @@ def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
 
 
 def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
-    """An error that lists the topics and suggests the one most like `name`. If none is like it, the error ends with
-    `advice`.
-    """
+    """An error that lists the topics, and suggests the one most like `name`; if none is like it, it gives `advice`."""
     known = sorted(topics)
     shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     hint = did_you_mean(name, known) or advice
@@ -43,7 +39,7 @@ def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
 
 
 def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
-    """Return the partition of a topic with this number. Raises UnknownTopicOrPartition."""
+    """Return partition number `partition` of the topic. Raises UnknownTopicOrPartition."""
     existing = state.partition(topic.topic_id, partition)
     if existing is None:
         raise UnknownTopicOrPartition(

@@ -1,4 +1,4 @@
-"""The usual machine: a generator that yields requests, receives the reply to each, and in the end returns or raises.
+"""A machine as a generator: it yields requests, receives the reply to each, and in the end returns or raises.
 
     reply = yield Get(key)
 
@@ -22,7 +22,7 @@ Machine = Generator[Q, R, T]
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """The end of a machine, in place of its next request."""
+    """The outcome of a machine that has ended. `resume` returns it in place of a next request."""
 
     outcome: T
 

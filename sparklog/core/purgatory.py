@@ -1,8 +1,8 @@
-"""Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
+"""Operations: requests of clients that wait for a change in the chain (Kafka's purgatory). No I/O.
 
-Operations are indexed by what they watch: partitions, topics or a store. So each entry leads to
-checks only of the operations that watch what the entry changes, no matter how many others wait. Completion is only a
-hint: the client then reads the chain, and decides by the state. The caller handles time-outs.
+They are indexed by the partitions, topics or store that they watch. So an entry leads to checks only of the operations
+that watch something it changes, no matter how many others wait. The end of a wait is only a hint: the client then reads
+the chain, and decides by the state. The caller handles time-outs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
-    """The wait of a reader until it can read `min_bytes` stored bytes (`fetch.min.bytes`) from its positions (Kafka's
-    DelayedFetch).
+    """The wait of a reader until it can read `min_bytes` stored bytes from its positions (Kafka's DelayedFetch).
 
-    The wait also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another
-    number of partitions than the reader knows.
+    `min_bytes` is Kafka's `fetch.min.bytes`. The wait also ends if the reader can't continue from a position, or if one
+    of `topics` was deleted or has another number of partitions than the reader knows.
     """
 
     positions: tuple[Position, ...]
@@ -49,9 +48,10 @@ class Records(msgspec.Struct, frozen=True, tag="records"):
 
 
 class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
-    """The wait of a store's agent until a replica there lacks something, or the store's registration changes.
+    """The wait of a store's agent for news.
 
-    The wait also ends when another coordinator is in force.
+    It ends when a partition changes whose replica on the store lacks records or is not in sync, when the store itself
+    changes (for example its registration), or when another coordinator is in force.
     """
 
     store: StoreId
@@ -108,7 +108,7 @@ class Operation:
 
 
 class Purgatory:
-    """The operations that wait for a state newer than `state`. Call `advance` with each newer state."""
+    """The operations that wait. `state`, the newest known state, completes none of them; `advance` takes newer ones."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -127,8 +127,8 @@ class Purgatory:
     def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
         """Add an operation for a client that has read the chain up to entry `seen`, and return it.
 
-        Returns None, and adds nothing, if there is nothing to wait for. Raises InvalidInput for offsets that no log can
-        have.
+        Returns None, and adds nothing, if the wait is already over, for example because the store has had news since
+        entry `seen`. Raises InvalidInput for offsets that no log can have.
         """
         _check_offsets(wanted)
         if isinstance(wanted, Replicated | Records):
@@ -193,8 +193,9 @@ class Purgatory:
         return waiting
 
     def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
-        """Note the stores that have news in `state`: the store has changed, a partition in `changed` lacks something
-        there, or another coordinator is in force.
+        """Note the stores whose agents have news in `state`; see `ReplicaNews`.
+
+        `changed`: the partitions that differ between the two states.
         """
         known, now = before.coordinator, state.coordinator
         if (now.epoch, now.address) != (known.epoch, known.address):

@@ -26,7 +26,7 @@ from sparklog.core.types import (
 
 
 class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
-    """The first record of entry 0."""
+    """A new cluster exists, with chain `chain_id` and these config keys. This is the first record of entry 0."""
 
     chain_id: str
     config: dict[str, str]
@@ -46,7 +46,10 @@ class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
 
 
 class StoreFenced(msgspec.Struct, frozen=True, tag="store-fenced"):
-    """The store is fenced until it is registered again. Everything that names it by an older registration is stale."""
+    """The store is fenced until it is registered again. It gets a new number, `registration`.
+
+    Everything that names the store by an older registration is stale.
+    """
 
     store: StoreId
     registration: int
@@ -91,7 +94,7 @@ class ClusterAltered(msgspec.Struct, frozen=True, tag="cluster-altered"):
 
 
 class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
-    """The config keys that are set for the topic from now on. All others have their defaults."""
+    """The config keys that are set for the topic from now on. All others have the cluster's defaults."""
 
     topic_id: TopicId
     config: dict[str, str]
@@ -113,7 +116,7 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
 
 
 class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offsets [start, end) that one append wrote in a partition; `size_bytes` are their stored batch bytes."""
+    """The offsets [start, end) that one append wrote in a partition, with the stored bytes of their batches."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -139,9 +142,9 @@ class LostRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LostVersion(msgspec.Struct, frozen=True, array_like=True):
-    """The records of an application's version that an unclean election gave up.
+    """The records that an application wrote as `version`, and that an unclean election gave up.
 
-    `is_whole`: True if nothing of that version is left.
+    `is_whole`: the election gave up all records of that version.
     """
 
     version: int
@@ -165,11 +168,11 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 
 
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
-    """An append with so many slices that its objects and slices are stored in `meta/commands/`.
+    """An append with so many slices that its objects and slices are in a body in `meta/commands/`, not in the entry.
 
-    Before it is applied, it is expanded to an `Appended`, from the stored body and the state before its entry. `body`
-    is the number of that body, from 0. A command has several bodies if its objects were copied to other stores between
-    submissions.
+    Before it is applied, it is expanded to an `Appended`, from the body and the state before its entry. `body` is the
+    number of the body, from 0. A command has several bodies if its objects were copied to other stores before it was
+    submitted again.
     """
 
     body_sha256: str
@@ -200,9 +203,9 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
-    """Records below `to` are forgotten; objects that no slice names any more may be deleted from `delete_after_ms` on.
+    """The log start rises to `to`. Objects that no slice names after that may be deleted from `delete_after_ms` on.
 
-    `change`: the new LEOs of the replicas if a gap begins at `to`; else None.
+    `change`: if a gap begins at `to`, the LEOs of replicas that rise past the gap; else None.
     """
 
     topic_id: TopicId
@@ -240,9 +243,7 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of the records that it lost. The notice took the place of a write, and comes once
-    for each loss.
-    """
+    """The application was notified, in place of a write, of records that it has lost. It is notified once of a loss."""
 
     application: Application
     lost: LostVersion
@@ -263,7 +264,7 @@ class ProducerAllocated(msgspec.Struct, frozen=True, tag="producer-allocated"):
 
 
 class JobRan(msgspec.Struct, frozen=True, tag="job-ran"):
-    """A maintenance job ended. `report` is JSON text."""
+    """A run of a maintenance job ended, and left a report, the JSON text `report`."""
 
     job: str
     started_ms: int
@@ -328,9 +329,9 @@ class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets-forgotten"):
-    """The groups `groups` are forgotten with all their offsets.
+    """The groups in `groups` are forgotten with all their offsets.
 
-    `offsets` are other groups, each with the partitions in which its offsets are forgotten.
+    Each group in `offsets` remains, and only its offsets in the given partitions are forgotten.
     """
 
     groups: tuple[str, ...]
@@ -386,11 +387,11 @@ class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, array_like=True):
-    """The result of a command. A repeat of the command gets the same result until FLOOR has passed its `n0`.
+    """The result of a command, committed by entry `n`. A repeat gets the same result until FLOOR has passed `n0`.
 
-    `ranges` and `records`: what an append wrote. `topic_id`: the topic that was created. `producer_id`,
-    `producer_epoch`: the id and the epoch that were allocated to a producer. With `lost`, the append was not made,
-    because its application had to be notified first that it lost these records.
+    `ranges` and `records`: the offsets that an append wrote, and the number of its records. `topic_id`: the topic that
+    was created. `producer_id`, `producer_epoch`: the id and the epoch that were allocated to a producer. `lost`: the
+    append was not made, because its application had to be notified first that it has lost these records.
     """
 
     n: EntryNumber

@@ -39,7 +39,7 @@ def is_dense(slice: Slice) -> bool:
 
 
 def are_dense(slices: Mapping[str, Column]) -> npt.NDArray[np.bool_]:
-    """As `is_dense`, for each slice of a slice table. `slices`: its columns."""
+    """Return the result of `is_dense` for each slice. `slices`: the columns of a slice table."""
     dense: npt.NDArray[np.bool_] = slices["records"] == slices["end"] - slices["start"]
     return dense
 
@@ -131,9 +131,10 @@ class SliceOffsets:
     def stored(
         cls, slice: Slice, records: npt.NDArray[np.int32], base: Int64Array, last: Int64Array
     ) -> SliceOffsets | None:
-        """Return the offsets of a compacted slice; None if they don't fit into the slice.
+        """Return the offsets of a compacted slice; None if they can't be right.
 
         `records`: the number of records in each batch; `base` and `last`: the first and the last offset of each batch.
+        They can't be right if they do not ascend, leave the slice, or have less room in a batch than it has records.
         """
         edges = np.empty(2 * len(base), dtype=np.int64)
         edges[::2], edges[1::2] = base, last + 1
@@ -151,8 +152,9 @@ class SliceOffsets:
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
 
     def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
-        """Return the offsets of the rows of batch number `batch`, from its offset column. Returns None if the column
-        does not fit the batch's number of records and its first and last offset.
+        """Return the offsets of the rows of batch number `batch` in a compacted slice, from its offset column.
+
+        Returns None if the column does not ascend, or does not fit the batch's record count, first and last offset.
         """
         fits = (
             len(column) == self.records[batch]
@@ -163,7 +165,7 @@ class SliceOffsets:
 
 
 def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
-    """Return the offset before which the first `most` records of the range lie; the end of the range if it has fewer.
+    """Return the offset after the first `most` records of the range; the end of the range if it has fewer.
 
     `slices` cover the range, in order. Counting stops at the first compacted slice, because only reading shows how many
     records lie in a part of it. Then the result is the end of that slice, or the end of the range if that comes first.

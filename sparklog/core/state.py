@@ -47,10 +47,10 @@ FORMAT = 5  # version of entries and snapshots; any other is refused by name
 
 
 def first_entry(restores: int) -> EntryNumber:
-    """Return the first entry of the chain of a cluster that was restored this many times.
+    """Return the number of the first entry of a cluster's chain, after this many restores of the cluster.
 
-    The chains of a cluster share no entry numbers, however long a lost chain was. So every upload begun on a lost chain
-    has an n0 below the FLOOR of the next chain.
+    Each restore begins a new chain, and the chains of a cluster share no entry numbers, however long a lost chain was.
+    So every upload begun on a lost chain has an n0 below the FLOOR of the next chain.
     """
     return EntryNumber(restores * CHAIN_ENTRIES)
 
@@ -91,8 +91,10 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def condition(self) -> str:
-        """The condition of the store: `fenced`; else `live` or `dead` if `agent_up` is True or False; else `stopped` if
-        it has had an agent, or `new`.
+        """The condition of the store, one of STORE_CONDITIONS.
+
+        `fenced` if it is fenced; else `live` if its agent is up, `dead` if the agent is down, and if the agent's
+        condition is unknown, `stopped` if it has had an agent, else `new`.
         """
         if self.fenced:
             return "fenced"
@@ -178,15 +180,16 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
-        """True if this version or a newer one was written, so that a repeat adds nothing. False while a loss has not
-        been reported to the application.
+        """True if this version or a newer one was written, so that a repeat adds nothing.
+
+        Returns False while the application has not been notified of a loss.
         """
         return version <= self.version and self.lost is None
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """Everything that the chain says after entry `n`; n = -1 before entry 0."""
+    """The state of the cluster after entry `n` of the chain; `n` is -1 before entry 0."""
 
     n: int = -1
     time_ms: int = 0
@@ -217,9 +220,7 @@ class ClusterState:
     next_group_number: int = 0
 
     def fork(self) -> ClusterState:
-        """Return a state that is equal now, and may be changed without changing this one. Takes microseconds for any
-        size.
-        """
+        """Return an equal state that may be changed without changing this one. Takes microseconds for any size."""
         return ClusterState(
             n=self.n,
             time_ms=self.time_ms,
@@ -262,7 +263,7 @@ class ClusterState:
 
     @property
     def n0(self) -> EntryNumber:
-        """The `n0` of a command that begins now."""
+        """The `n0` of a command that begins with this state: its newest entry, or 0 before entry 0."""
         return EntryNumber(max(self.n, 0))
 
     def registrations(self) -> dict[StoreId, int]:
@@ -270,7 +271,7 @@ class ClusterState:
         return {store.store: store.registration for store in self.stores.values() if not store.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
-        """Return the config values in force for a topic."""
+        """Return the config values of a topic: those set for it, else the cluster's, else the built-in defaults."""
         return effective(topic.config, topic_defaults(self.config) if self.config else None)
 
     def topic_named(self, name: str) -> Topic | None:

@@ -5,7 +5,8 @@
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
  4. Replicas are registered stores; no fenced store is in sync.
  5. The replicas of each partition are as `replication/replica_invariants.py` says. Number 3 there is 5.3 here.
- 6. No LEO lies inside a slice, and none at the start of a gap: what a replica lacks begins at its LEO.
+ 6. No LEO lies at the start of a gap, and none inside a slice, except at the log start: the first record that a replica
+    lacks is at its LEO.
  7. The slices of a partition ascend without overlap, from the log start to the next offset. No slice lies wholly below
     the log start. A gap between slices ends where a leader epoch begins, or where lost records end.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
@@ -50,8 +51,9 @@ def check(state: ClusterState) -> None:
 
 
 def violations(state: ClusterState) -> Iterator[str]:
-    """Yield a text for each broken invariant: its number, a colon, and what was found. Costs about one pass over the
-    state.
+    """Yield each broken invariant of `state` as "number: text", where the text says what was found.
+
+    Makes about one pass over the state.
     """
     yield from _chain(state)
     yield from _topics(state)
@@ -160,8 +162,9 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
 
 
 def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Yield the broken invariants of objects. `columns`: all slices of the state. OBJECTS_AT_ONCE objects are checked
-    at a time, to save memory.
+    """Yield the broken invariants of the state's objects. `columns`: the columns of all slices of the state.
+
+    To save memory, OBJECTS_AT_ONCE objects are checked at a time.
     """
     seen = 0
     present: list[Column] = []
@@ -213,9 +216,9 @@ def _named_objects(
 def _slices_of_objects(
     state: ClusterState, objects: Mapping[ObjectNumber, NewObject], named_by: Column
 ) -> Iterator[str]:
-    """Yield a text for each of `objects` whose slice counts are wrong (number 10).
+    """Yield a text for each of `objects` that breaks invariant 10, because its numbers of slices don't add up.
 
-    `named_by`: the object number of each live slice that lies in one of `objects`.
+    `named_by`: the object number of each slice of the state that lies in one of `objects`.
     """
     names = dict(zip(*(column.tolist() for column in np.unique(named_by, return_counts=True)), strict=True))
     firsts = state.objects.slice_counts(np.fromiter(objects, dtype=np.int64, count=len(objects))).tolist()

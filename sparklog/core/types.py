@@ -63,9 +63,9 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """An uploaded data object that a command names for the first time.
 
-    `n0` is the chain position up to which its author had read before the upload; together with `upload_id` it names the
-    object. `partition`, `base_offset` and `leader_epoch` are None except for sealed segments. `crc32c` is of the whole
-    object, `index_crc32c` of its whole index. In Java, OpenObject writes these fields in this order.
+    `n0`: the chain position up to which the uploader had read before the upload. `n0` and `upload_id` are part of the
+    object's name. `partition`, `base_offset` and `leader_epoch` are set only for sealed segments. `crc32c` is of the
+    whole object, `index_crc32c` of its whole index. In Java, OpenObject writes these fields in this order.
     """
 
     kind: ObjectKind
@@ -88,7 +88,7 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sequence numbers of a slice from an idempotent producer. Both ends are inclusive, as in Kafka."""
+    """The sequence numbers of a slice's records, from an idempotent producer. Both ends are inclusive, as in Kafka."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -118,8 +118,9 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
 
 class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be less than
-    `end - start`.
+    """Records [start, end) of a partition, and the place of their bytes.
+
+    After compaction, `records` may be less than `end - start`.
     """
 
     topic_id: TopicId

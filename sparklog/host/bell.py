@@ -6,7 +6,7 @@ import queue
 
 
 class Bell:
-    """Wakes the one thread that waits for it. A ring gives no reason: the caller notes the reason before it rings.
+    """Wakes the one thread that waits for it. A ring carries no reason: note the reason before you ring.
 
     A signal handler may ring while the same thread waits. A `threading.Event` can't do that: its lock may be held.
     """
@@ -15,11 +15,11 @@ class Bell:
         self._rings: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def ring(self) -> None:
-        """End the present wait, or the next one if no thread waits."""
+        """Wake the thread that waits. If no thread waits, the next wait ends at once."""
         self._rings.put(None)
 
     def wait(self, longest_ms: float | None = None) -> None:
-        """Wait at most `longest_ms` for a ring; None has no limit. Returns at once if it rang since the last wait."""
+        """Wait for a ring, at most `longest_ms` (None: no limit). Returns at once after a ring since the last wait."""
         try:
             self._rings.get(timeout=None if longest_ms is None else max(0.0, longest_ms) / 1000)
             while True:

@@ -30,7 +30,7 @@ class WaitingClock(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
-        """Wait until another thread notifies `changed`, at most `longest_ms`. The caller holds the condition."""
+        """Wait until another thread notifies `changed`, at most `longest_ms`. The caller holds the condition's lock."""
         ...
 
 

@@ -1,7 +1,4 @@
-"""Runs work in a daemon thread, because the work may never end.
-
-The process can end while the work still runs.
-"""
+"""Runs work that may never end in a daemon thread, so that the process can end before the work does."""
 
 from __future__ import annotations
 

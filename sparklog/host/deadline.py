@@ -21,7 +21,7 @@ class Deadline:
         self._at_s = time.monotonic() + timeout_ms / 1000
 
     def extend(self, more_ms: int) -> None:
-        """Postpone the deadline by `more_ms`, because there turned out to be more to do."""
+        """Postpone the deadline by `more_ms`, for a call that has more to do than it knew at first."""
         self.timeout_ms += more_ms
         self._at_s += more_ms / 1000
 
@@ -38,7 +38,7 @@ class Deadline:
 
 
 def tries(deadline: Deadline) -> Iterator[int]:
-    """Yield the number of each attempt (1, 2, …) until the deadline, and pause in between, longer each time.
+    """Yield attempt numbers 1, 2, … until the deadline, with a pause before each further attempt, longer each time.
 
     The number 1 is yielded even if the deadline has passed.
     """

@@ -1,4 +1,4 @@
-"""Ids that were never drawn before, and pauses that differ between processes."""
+"""Random ids and tokens that are never drawn twice, and pauses that differ between processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def jittered(longest: float) -> float:
 
 
 class Dice(Protocol):
-    """Everything random that a state machine needs. In a simulation, it comes from a seed."""
+    """The random ids and numbers of a state machine. A simulation draws them from a seed, to repeat a run."""
 
     def new_id(self) -> str: ...
 

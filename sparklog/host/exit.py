@@ -9,11 +9,11 @@ from typing import Any
 
 
 def at_program_end(call: Callable[[], None]) -> None:
-    """Call `call` when the main thread ends, and once more after all other threads have ended.
+    """Call `call` when the main thread ends, and once more after all other non-daemon threads have ended.
 
-    The second call is for the work that those threads did meanwhile. `atexit` alone comes too late: by then executors
-    take no tasks, and newer interpreters start no threads. `concurrent.futures` registered its own hook earlier, so
-    that hook runs after this one.
+    The second call is for the work that those threads did meanwhile. It alone would be too late, because by then
+    executors take no tasks, and newer interpreters start no threads. The hook of `concurrent.futures` was registered
+    earlier, so it runs after the first call.
     """
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:

@@ -1,4 +1,7 @@
-"""Guards against use in a forked child, which inherits held locks, threads, connections and ids from its parent."""
+"""Guards objects against use in a forked child process.
+
+The child inherits held locks, threads that do not run there, and the connections and ids of its parent.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ def after_fork_in_child(reset: Callable[[], None]) -> None:
 
 
 class OwnerProcess:
-    """Remembers which process made an object. A forked child has a copy of the object, but may not use it."""
+    """Remembers the process that made an object. A forked child has a copy of the object, but may not use it."""
 
     def __init__(self, what: str) -> None:
-        """Take the present process as the owner. `what` is the noun for the object in errors, such as "consumer"."""
+        """Make this process the owner. `what` is the noun for the object in errors, such as "consumer"."""
         self._what = what
         self._process = os.getpid()
 

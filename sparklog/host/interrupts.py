@@ -18,8 +18,8 @@ from types import FrameType
 def interrupts_noted() -> Iterator[Callable[[], None]]:
     """Yield a function that raises KeyboardInterrupt if SIGINT has arrived in this `with` block.
 
-    It does so even if Python dropped the signal's own exception. Outside the main thread, or if the process ignores
-    SIGINT, the function does nothing.
+    It does so even if Python dropped the signal's own exception. The function does nothing outside the main thread, or
+    if SIGINT has no handler in Python (for example, because the process ignores SIGINT).
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

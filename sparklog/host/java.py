@@ -1,4 +1,4 @@
-"""The Java that Spark would start on this machine."""
+"""Checks the Java that Spark would start on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard streams that can't be used: a pipe whose reader has left, or a stream that was closed at the start."""
+"""Handles standard streams that can't be used: a pipe whose reader has left, or a stream closed before the start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Record batches in stored form: one encapsulated Arrow IPC message each, compressed, with a CRC32C.
+"""Record batches in stored form: one encapsulated Arrow IPC message each, with a CRC32C.
 
-A message names its partition in its metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no
-checksum, and most flipped bits would decode to wrong rows, so `decode` verifies first.
+Messages are compressed, unless the batch is small or the codec is "none". A message names its partition in its
+metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no checksum, and most flipped bits would
+decode to wrong rows, so `decode` verifies first.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def check_compression(name: str) -> None:
 class BatchEncoder:
     """Encodes batches of `RAW_SCHEMA` or `COMPACTED_SCHEMA`, one at a time. Not thread-safe.
 
-    Each message is written into an arena, a buffer of 8 MiB, and returned as a view of it, so nothing is copied twice.
-    A full arena is freed once none of its messages is used any more. A batch that is too large for an arena gets its
-    own.
+    Each message is written into an arena, a buffer of 8 MiB, and returned as a view of the arena, so that its bytes are
+    not copied again. When the arena is full, a new one is begun; the old one is freed once none of its messages is used
+    any more. A batch that is too large for an arena of 8 MiB gets a larger one.
     """
 
     def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
@@ -88,12 +89,12 @@ class BatchEncoder:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Use a new arena from now on. The old one is freed once none of its messages is used any more."""
+        """Begin a new arena with the next batch. The old one is freed once none of its messages is used any more."""
         self._arena = None
 
 
 class _Arena:
-    """A buffer for messages. Small batches are stored uncompressed, all others with the codec."""
+    """A buffer for messages, one after another. Small batches are stored uncompressed, all others with `codec`."""
 
     def __init__(self, size_bytes: int, codec: str | None, schema: pa.Schema) -> None:
         self._buffer = pa.py_buffer(_pages(size_bytes))
@@ -125,7 +126,7 @@ class _Arena:
 
 
 def _pages(size_bytes: int) -> mmap.mmap:
-    """Allocate memory that is returned to the system when freed. Huge pages, if available, save most page faults."""
+    """Allocate memory that goes back to the system as soon as it is freed. Huge pages, if available, make it faster."""
     pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
@@ -151,10 +152,10 @@ def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
-    """Return `rows` with all columns of `schema`.
+    """Return `rows` with all columns of `schema`. Only the headers may be missing in `rows`.
 
-    If no record has headers, the headers column becomes an array of nulls that takes almost no space. It is not a
-    slice of `pa.nulls`: that would be stored with child buffers as long as the column.
+    If no record has headers, the headers column becomes an array of nulls that takes almost no space. It is not a slice
+    of `pa.nulls`: that would be stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
     headers = columns.get("headers")
@@ -190,7 +191,11 @@ def crc32c(body: pa.Buffer) -> int:
 
 
 def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> None:
-    """Raise Damaged unless the CRC32C of `body`, which begins at byte `position` of object `key`, is `wanted`."""
+    """Raise Damaged unless the CRC32C of `body` is `wanted`.
+
+    `body` begins at byte `position` of object `key`. `what` is the noun for `body` in the error, such as "record
+    batch".
+    """
     actual = crc32c(body)
     if actual != wanted:
         raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {actual:#010x}")
@@ -211,7 +216,7 @@ def decode(
     least one column; the columns of a batch are in the order of the schema. Other columns are not decompressed, and
     columns stored uncompressed are views of `body`.
 
-    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong.
+    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong or Arrow can't decode it.
     """
     fields = sorted(schema.get_field_index(name) for name in columns)
     options = pa.ipc.IpcReadOptions(included_fields=fields)
@@ -232,7 +237,7 @@ def decode(
 
 
 def joined_with_schema(messages: pa.Buffer, schema: pa.Schema) -> pa.PythonFile:
-    """Return an IPC stream of `schema` with these messages, for Arrow to read."""
+    """Return an IPC stream that Arrow can read: the schema message of `schema`, then `messages`."""
     return pa.PythonFile(_Joined(_schema_message(schema), messages), "r")
 
 

@@ -24,7 +24,7 @@ KEPT: Final = 3
 
 
 class CheckpointFiles:
-    """Writes checkpoints for one process. Remembers what it wrote, so that it reads a store's checkpoints only once."""
+    """Writes checkpoints for one process. It remembers the last texts, so it reads a store's checkpoints only once."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration

@@ -60,8 +60,9 @@ def addresses_in(state: ClusterState, cluster: str, settings: StorageSettings) -
 
 
 def addresses_to_carry(addresses: StoreAddresses) -> StoreAddresses:
-    """Return the addresses to send to tasks. Secrets are removed, and endpoints, regions and account names from this
-    process's environment are added.
+    """Return the addresses to send to tasks: without secrets, with settings from this process's environment.
+
+    These settings are endpoints, regions and account names. Settings that the addresses already have stay as they are.
     """
     plain = {
         f"{store}.{key}": value
@@ -85,8 +86,9 @@ class Stores:
         self._open: dict[StoreId, ObjectStore] = {}
 
     def at(self, addresses: StoreAddresses) -> Stores:
-        """Return the stores at these addresses. If the cluster's address and the settings are the same as
-        before, stores with the same address stay open.
+        """Return the stores at these addresses, as another object.
+
+        If the cluster's address and the settings have not changed, stores whose addresses have not changed stay open.
         """
         moved = Stores(addresses, self._failures)
         if (addresses.cluster, addresses.settings) == (self.addresses.cluster, self.addresses.settings):
@@ -107,9 +109,9 @@ class Stores:
         return opened
 
     def check_owner(self, store: StoreId) -> None:
-        """Raise InconsistentClusterId if a restored cluster owns the store. Call this before objects are deleted there.
+        """Raise InconsistentClusterId if a restored cluster owns the store. Call this before deleting objects there.
 
-        Checks nothing if the cluster has no copies of its metadata.
+        Checks nothing if the cluster has no copies of its metadata, because then it can't be restored.
         """
         if self.addresses.ancestors is not None:
             check_owner(self.get(store), self.addresses.ancestors)
@@ -148,7 +150,7 @@ class Stores:
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
-    """Open the store registered as `url`. If `url` is relative, the store gets the metadata store's settings."""
+    """Open the store registered as `url`. The settings of the metadata store are defaults if `url` is relative."""
     return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
 
 

@@ -29,8 +29,8 @@ class Incarnation(msgspec.Struct, frozen=True):
 def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incarnation | None:
     """Return the contents of INCARNATION, or None if it is missing.
 
-    `beside`: keys of objects. Raises StoreUnavailable if they are not on the disk where INCARNATION was looked for,
-    Conflict if sparklog did not write the file, and the store's errors.
+    `beside`: keys of objects that should be in the same place, for example on the same disk. Raises StoreUnavailable if
+    they are not there, Conflict if sparklog did not write the file, and the store's errors.
     """
     try:
         body = target.get_beside(INCARNATION, beside) if beside else target.get(INCARNATION)
@@ -44,7 +44,8 @@ def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incar
 def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
     """Put INCARNATION on the store unless it is there. Return its contents, and True if this call put it.
 
-    Raises InconsistentClusterId if the store's INCARNATION names another chain.
+    Raises InconsistentClusterId if the store's INCARNATION names another chain, StoreUnavailable if the store has none
+    even after the put, and the store's errors.
     """
     mark = Incarnation(new_id(), chain_id)
     try:
@@ -62,7 +63,8 @@ def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[I
 def check_owner(mark: Incarnation, target: ObjectStore, store: str, *lineage: str) -> None:
     """Raise InconsistentClusterId if the store belongs to another cluster.
 
-    `lineage`: the chain id of the cluster, and those of the chains from which it was restored.
+    `mark`: the store's INCARNATION. `lineage`: the chain id of this cluster, and those of the chains from which it was
+    restored.
     """
     if mark.chain_id not in lineage:
         raise of_another_cluster(mark, target, store)
@@ -105,7 +107,10 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
 
 
 def another_incarnation(registered: str, url: str, found: str | None) -> AnotherIncarnation:
-    """Return the error of the store at `url`, which has this INCARNATION; None: it has none."""
+    """Return the error for the store at `url`, whose INCARNATION should be `registered`, and is `found`.
+
+    `found` is None if the store has no INCARNATION, and empty if it has one that can't be read.
+    """
     wanted = f"wanted {INCARNATION} {registered} at {url}"
     if found is None:
         return AnotherIncarnation(f"{wanted}, found none: the store was wiped, or is not mounted")

@@ -63,9 +63,9 @@ BatchRow = tuple[int, int, int, int, int, int]
 class Index:
     """The batches of an object, with their positions and bounds: arrays of equal length, ordered by position.
 
-    `first_record` counts the records of the same partition that precede the batch in this object (a partition's batches
-    are contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
-    inclusive, and so are the offsets, which only a compacted segment has.
+    Batch i is bytes [position, position + length), with CRC32C `crc32c`. `first_record`: the number of records of the
+    same partition before the batch in this object, in which the batches of a partition are contiguous. Bounds of
+    timestamps and offsets are inclusive. Only a compacted segment has offsets.
     """
 
     partition: npt.NDArray[np.int32]
@@ -224,9 +224,10 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 def _of_format(
     what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
 ) -> pa.Schema:
-    """Return the schema in `known` for the format number in the metadata of `schema`, under `format_key`.
+    """Return the schema in `known` that belongs to the format number of a file.
 
-    Raises UnsupportedVersion for another number; `what` and `key` name the file in the message.
+    The number is in the metadata of `schema`, under `format_key`. Raises UnsupportedVersion if it is not in `known`;
+    `what` and `key` name the file in the message.
     """
     number = (schema.metadata or {}).get(format_key)
     if number is None or number not in known:

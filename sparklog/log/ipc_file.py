@@ -86,8 +86,8 @@ class IpcFileWriter:
 def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
     """Build the footer of a file of `schema` with the batches `blocks`.
 
-    It is Arrow's footer for a file with one empty batch, with another vector of blocks: the new vector is appended, and
-    the table's field points to it. Offsets in flatbuffers only point forward, so the new vector must come last.
+    It is Arrow's footer for a file with one empty batch, in which the vector of blocks is replaced: the new vector is
+    appended, and the table's field points to it. Offsets in flatbuffers only point forward, so it must come last.
     """
     template, field = footer_template(schema)
     # A vector is a uint32 length followed by the structs, which must begin at a multiple of 8.
@@ -102,8 +102,9 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
 
 @functools.lru_cache(maxsize=64)
 def footer_template(schema: pa.Schema) -> tuple[bytes, int]:
-    """Return Arrow's footer for a file of `schema` with one empty batch, and the position in it of the field that
-    points to the vector of blocks.
+    """Return Arrow's footer for a file of `schema` with one empty batch, and a position in this footer.
+
+    At this position is the field that points to the vector of blocks.
     """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

@@ -20,6 +20,6 @@ def numpy_of(numbers: pa.Array) -> npt.NDArray[Any]:
 
 
 def array_of(numbers: npt.NDArray[Any], kind: pa.DataType | None = None) -> pa.Array:
-    """Return the numbers as an Arrow array of their own type, or of type `kind`, which must be as wide."""
+    """Return the numbers as an Arrow array: of their own type, or of type `kind`, which must have the same width."""
     body = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(kind or pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, body])

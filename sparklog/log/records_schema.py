@@ -70,8 +70,8 @@ def canonical(rows: Rows) -> Rows:
     """Return the rows with the columns key, value, headers and timestamp, as in `RAW_SCHEMA`. Absent ones become nulls.
 
     `topic` (string) and `partition` (int32) follow if the rows have them. Other columns are left out. Columns of the
-    right type are not copied. Raises InvalidInput, which names the column, if `value` is missing or a column has a
-    wrong type.
+    right type are not copied. Raises InvalidInput, which names the column, if `value` is missing, or if a column is
+    misspelt, is there twice, has a wrong type, or has values that don't fit its type.
     """
     names = rows.schema.names
     _check_names(names)
@@ -91,15 +91,16 @@ def canonical(rows: Rows) -> Rows:
 
 
 def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of `names` that are not columns of a log. A write leaves them out, as in Spark's Kafka connector.
+    """Return those of `names` that a write leaves out because a log has no such columns, as in Spark's Kafka connector.
 
-    Raises InvalidInput if one is most likely a misspelt column of the log.
+    `offset` and `timestampType` are left out by a write too, but not returned: rows that were read have them. Raises
+    InvalidInput if a name is most likely a misspelt column of the log.
     """
     return _left_out(tuple(names))
 
 
 def left_out_warning(names: Sequence[str]) -> str | None:
-    """Return a line that names the columns which a write leaves out, or None if it leaves out no column.
+    """Return a line that names the columns in `columns_left_out(names)`, or None if there are none.
 
     Raises what `columns_left_out` raises.
     """
@@ -123,7 +124,10 @@ def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _misspelt(name: str) -> str | None:
-    """Return the log's column with nearly the same letters as `name`, or the same letters in another order, or None."""
+    """Return the column of a log that `name` most likely means, or None.
+
+    It has the same letters in another order, or nearly the same letters.
+    """
     letters = sorted(name.lower())
     anagram = next((column for column in WRITTEN_COLUMNS if sorted(column) == letters), None)
     return anagram or nearest(name, WRITTEN_COLUMNS, _LIKENESS)

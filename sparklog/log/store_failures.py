@@ -1,8 +1,9 @@
 """Remember the stores that failed lately in this process, so that not every read waits for a dead store's timeout.
 
 Readers try such a store last during the next FAILED_FOR_MS. A store on S3, gs, abfs or HDFS that hangs fails after its
-`timeout_ms`, so only the first read waits for it. Writes remember here the stores that were too slow, of
-those whose replicas are catching up, and leave them out of the next writes (`client/plans/task_upload.py`, SLOW_HERE).
+`timeout_ms`, so only the first read waits for it. Writes have a list of their own (SLOW_HERE in
+`client/plans/task_upload.py`): the stores that were too slow while their replicas were catching up. The next writes
+leave these stores out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FAILED_FOR_MS: Final = 30_000
 
 
 class StoreFailures:
-    """The time of each store's last failure, by its address. Thread-safe."""
+    """The time of the last failure of each store, by the store's address. Thread-safe."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._monotonic_ms = monotonic_ms

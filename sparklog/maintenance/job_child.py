@@ -20,7 +20,10 @@ ABANDONED = 3  # exit code: the parent process is gone
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job and write its report. The exit code is 0, or 1 if part of it failed or it broke off."""
+    """Run the job and write its report. Return the exit code.
+
+    It is 0 if all of the job was done, and 1 if a part failed, or if an error ended the job.
+    """
     job, cluster, report_file = arguments
     threading.Thread(target=_end_when_abandoned, daemon=True).start()
     try:

@@ -38,7 +38,7 @@ LOCAL: Final = (sys.executable, "-m", "sparklog.maintenance.job_child", "{job}",
 
 
 class JobEnd(msgspec.Struct, frozen=True):
-    """The result of a run. `error`: the failure, or None. `broke_off`: the run ended without a report.
+    """The result of a run. `error`: the failure, or None. `broke_off`: the run ended without its report.
 
     `report` is None if the run broke off, and after a successful run of a command without the placeholder {report}.
     """
@@ -49,7 +49,7 @@ class JobEnd(msgspec.Struct, frozen=True):
 
     @property
     def did_something(self) -> bool:
-        """True if anything was due: work on a partition, or retired objects to delete."""
+        """True if anything was due: work on a partition, or retired objects to delete. False without a report."""
         report = self.report
         return report is not None and bool(report.partitions or report.deletion.planned.objects)
 
@@ -81,7 +81,10 @@ def command_words(text: str) -> tuple[str, ...]:
 
 
 class JobCommand:
-    """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template from `command_words`."""
+    """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template from `command_words`.
+
+    A run that takes longer than `longest_run_ms` is stopped, and counts as broken off.
+    """
 
     def __init__(self, cluster: str, words: Sequence[str] = LOCAL, longest_run_ms: int = LONGEST_RUN_MS) -> None:
         self._cluster = cluster
@@ -112,7 +115,8 @@ class JobCommand:
     async def _run(self, words: Sequence[str], output: Path) -> int:
         """Run the command with its output in the file `output`, and return its exit code.
 
-        Stdin is a pipe from this process, so it is closed when this process ends, for any reason.
+        Stdin is a pipe from this process, so it is closed when this process ends, for any reason. Raises TimeoutError
+        after `longest_run_ms`, and OSError if the command can't be started.
         """
         with output.open("wb") as file:
             starting = asyncio.ensure_future(
@@ -134,7 +138,10 @@ class JobCommand:
 
 
 async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """End the process and its children, which are in its group: first with SIGTERM, then with SIGKILL."""
+    """End the process and its children, which are in its group: first with SIGTERM, then with SIGKILL.
+
+    Does nothing more once the process itself has ended.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return

@@ -68,7 +68,7 @@ class Job(Protocol):
         ...
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Do the planned work, and return the same rows with the work done.
+        """Do the planned work, and return the rows of the plan with the work done. More rows may be added.
 
         A failure in the work of one row does not stop the work of the other rows.
         """
@@ -131,7 +131,8 @@ class JobFrame:
     def commit(self, command: Command) -> CommandResult:
         """Commit a command that names no objects.
 
-        If FLOOR passes the command's n0 meanwhile, try again with a new n0, with COMMIT_ATTEMPTS attempts in all.
+        If FLOOR rises above the command's n0 before the commit, the command is submitted again with a new n0,
+        COMMIT_ATTEMPTS times at most in all. Raises the command's error.
         """
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
@@ -142,9 +143,10 @@ class JobFrame:
         return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
-        """Commit many commands that name no objects. Commands that wait at the same time share an entry.
+        """Commit many commands that name no objects, as `commit` does.
 
-        Returns the result of each command, in order; an error is returned as a value.
+        Commands that wait at the same time share an entry. Returns the result of each command, in order; an error is
+        returned as a value.
         """
         return commit_many(self.commit, commands, COMMITS_AT_ONCE)
 
@@ -156,7 +158,7 @@ class JobFrame:
         return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
 
     def settled_state(self) -> ClusterState:
-        """Return the newest state, after all its entries are durable and have their copies on other stores.
+        """Return the newest state, after all its entries are durable, also on the mirrors if the cluster has any.
 
         Base deletions only on such a state. If the metadata were lost, a restore would otherwise not know the last
         entries, and the restored cluster would name objects that are gone.
@@ -168,7 +170,10 @@ class JobFrame:
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
-        """Return the newest entry older than `floor.delay.ms`, where FLOOR should be; at least the present FLOOR."""
+        """Return the position at which FLOOR should be: the newest entry that is older than `floor.delay.ms`.
+
+        If the present FLOOR is higher, it is returned.
+        """
         state = self.connection.follower.newest_state()
         floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
@@ -190,9 +195,9 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """Return the number of an entry. A member is silent if its last renewal is before that entry.
+        """Return an entry number: a member whose last renewal is before this entry is silent.
 
-        If a member is silent, this is the newest entry older than `floor.delay.ms`. Otherwise it may be any entry
+        If there is a silent member, this is the newest entry older than `floor.delay.ms`. Otherwise it may be any entry
         without a silent member before it, such as entry 0.
 
         `floor` can't be used for this: it depends on `now_ms`, which a user may set to a time in the future. Then the
@@ -247,9 +252,9 @@ class JobFrame:
     def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
         """Return the retired objects among `numbers` that no other run has deleted yet, each with its stores.
 
-        Each is deleted from every registered store that may have a copy: a holder under any registration, or a store
-        with a replica. A deletion does not wait for a fenced store. The copy there is then an orphan, because nothing
-        can name the object again, and vacuum deletes it when the store is back.
+        Each is deleted from every store that may have a copy and is not fenced: a holder under any registration, or a
+        store with a replica. A copy on a fenced store becomes an orphan, because nothing can name the object again, and
+        vacuum deletes it when the store is back.
         """
         registered = state.registrations()
         orders = []
@@ -299,7 +304,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
 
 
 def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
-    """Delete the objects that are due and raise FLOOR. If one fails, the other is still done."""
+    """Delete the objects that are due and raise FLOOR. If one of these fails, the other is still done."""
     try:
         deletion = frame.delete_due()
     except SparklogError as error:
@@ -365,6 +370,6 @@ def chunks(items: Column, size: int) -> Iterator[Column]: ...
 @overload
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]: ...
 def chunks(items: Sequence[T] | Column, size: int) -> Iterator[Sequence[T] | Column]:
-    """The items in order, `size` at a time."""
+    """Yield the items in order, `size` at a time; the last part may have fewer."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -35,7 +35,7 @@ class JobOutput:
         deletion: Work,
         notes: Sequence[str],
     ) -> None:
-        """Print the plan: a row per partition, the sums, the deletions that are due, and the notes."""
+        """Print the plan: a row for each of the first ROWS_SHOWN partitions, the sums, the deletions, and the notes."""
         if results:
             self._table(title, unit, results, planned)
         else:
@@ -50,7 +50,7 @@ class JobOutput:
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
-        """Print the progress of the work, at most one line per PROGRESS_EVERY_MS."""
+        """Print a line of progress (`what`: `done` of `of`), at most one per PROGRESS_EVERY_MS."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._last_progress_ms >= PROGRESS_EVERY_MS:
             self._last_progress_ms = now_ms
@@ -61,7 +61,10 @@ class JobOutput:
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:
-        """Print the messages about partitions and deletions, the notes not printed with the plan, and the work done."""
+        """Print the results of the job, and last a line with the work done.
+
+        The results are the messages about partitions and deletions, and the notes that were not printed with the plan.
+        """
         for row in report.partitions:
             if row.messages and row.outcome is not WorkOutcome.PLANNED:
                 self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
@@ -121,9 +124,9 @@ def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
 
 
 def stderr_console() -> Console:
-    """Return the console for messages and progress.
+    """Return the console for messages and progress: stderr.
 
-    If stderr is not a terminal, tables are WIDTH characters wide, and other lines are not wrapped.
+    If stderr is not a terminal, tables are WIDTH characters wide.
     """
     return _console(stderr=True)
 

@@ -13,7 +13,10 @@ MOST_FAILURES_IN_CHAIN = 100
 
 
 class Work(msgspec.Struct, frozen=True):
-    """An amount of work: objects (segments, for roll and retention), records, stored bytes, requests to stores."""
+    """An amount of work: objects, records, stored bytes, requests to stores.
+
+    `objects` counts what the job's `unit` says: objects, segments or slices.
+    """
 
     objects: int = 0
     records: int = 0
@@ -30,7 +33,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def total(works: Iterable[Work]) -> Work:
-    """The sum of the works."""
+    """Return the sum of these amounts of work."""
     whole = Work()
     for work in works:
         whole += work
@@ -49,10 +52,10 @@ class WorkOutcome(StrEnum):
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """Amounts before and after the compaction of a partition's segments, and numbers of records dropped, by reason.
+    """The records and stored bytes of a partition before and after a compaction, and the numbers of dropped records.
 
-    `superseded`: a later record has the same key. `tombstones`: tombstones older than `delete.retention.ms`. `keyless`:
-    records without a key, from before the topic was compacted.
+    `superseded`: dropped because a later record has the same key. `tombstones`: dropped because they were older than
+    `delete.retention.ms`. `keyless`: dropped because they have no key; they are from before the topic was compacted.
     """
 
     records_before: int = 0
@@ -94,9 +97,9 @@ class PartitionResult(msgspec.Struct, frozen=True):
     compacted: Compacted | None = None
 
     def noted(self, outcome: WorkOutcome | None, *messages: str) -> PartitionResult:
-        """Return the row with this outcome (None: unchanged) and these messages, each once.
+        """Return the row with this outcome (None: unchanged), and with these messages added, each once.
 
-        A failure stays a failure.
+        A row that has failed stays failed.
         """
         kept = outcome is None or self.outcome is WorkOutcome.FAILED
         more = tuple(dict.fromkeys((*self.messages, *messages)))
@@ -120,7 +123,8 @@ class DeletionResult(msgspec.Struct, frozen=True):
 class JobReport(msgspec.Struct, frozen=True):
     """One run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
 
-    `now_ms` is the time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, its due position.
+    It is also 1 if the report could not be recorded in the chain, except for a job that only reads. `now_ms` is the
+    time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, the position at which it should be.
     """
 
     job: str
@@ -153,7 +157,10 @@ class JobReport(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def for_chain(self) -> str:
-        """Return the totals and the first failures as JSON, kept small because every process reads every entry."""
+        """Return the totals and the first failures as JSON, to be recorded in the chain.
+
+        It is kept small, because every process reads every entry.
+        """
         failed = [row for row in self.partitions if row.outcome is WorkOutcome.FAILED]
         document = {
             "dry_run": self.dry_run,

@@ -25,7 +25,10 @@ class JsonReport(Protocol):
 
 
 def check_report_file(path: str | None) -> None:
-    """Raise InvalidInput, before the job begins, if a report can't be written to `path`. Leaves no file behind."""
+    """Raise InvalidInput if a report can't be written to `path`. Call this before the job begins.
+
+    Leaves no file behind. None (no report) and "-" (stdout) are always accepted.
+    """
     if path is None or path == "-":
         return
     file = Path(path)
@@ -54,7 +57,10 @@ def check_report_file(path: str | None) -> None:
 
 
 def write_report(report: JsonReport, path: str | None) -> None:
-    """Write the report as JSON to the file `path`, or to stdout if that is "-". Does nothing if `path` is None."""
+    """Write the report as JSON to the file `path`, or to stdout if that is "-". Does nothing if `path` is None.
+
+    Raises SparklogError if the file can't be written: the job has run, so the error's attribute `landed` is YES.
+    """
     if path is None:
         return
     if path == "-":

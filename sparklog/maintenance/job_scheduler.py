@@ -47,7 +47,10 @@ class Scheduler:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _wait(self, longest_ms: int | None) -> None:
-        """Wait until a running job ends, but at most `longest_ms` (None: no limit)."""
+        """Wait until a running job ends, but at most `longest_ms` (None: no limit).
+
+        If no job is running, waits `longest_ms`.
+        """
         longest_s = None if longest_ms is None else longest_ms / 1000
         if not self._running:
             await asyncio.sleep(longest_s or 0)
@@ -69,7 +72,10 @@ async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None
 
 
 async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
-    """Run a job, and return its end. An error of the runner is returned as the end's `error`, with `broke_off` set."""
+    """Run a job, and return its result.
+
+    If the runner raises an error, the result has this error's text as `error`, and `broke_off` is true.
+    """
     try:
         return await runner.run(job)
     except Exception as error:

@@ -55,7 +55,7 @@ SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is n
 
 
 def job_named(name: str) -> Callable[[str], JobReport]:
-    """Return the function that runs the job in this process; its argument is the cluster's address.
+    """Return the function that runs the job in this process. Its argument is the cluster's address.
 
     Raises InvalidInput if there is no such job, or if it needs Spark and pyspark is not installed.
     """
@@ -87,8 +87,8 @@ def scheduled_tasks(config: ClusterConfig) -> tuple[Task, ...]:
 def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, named: bool) -> list[Task]:
     """Return a task for each of the jobs `names`, to run every `every_ms`.
 
-    Vacuum, the only job with a config key of its own for its interval, keeps that interval if it is longer, unless the
-    user has `named` the jobs.
+    Vacuum is the only job with a config key of its own for its interval. It keeps that interval if it is longer, unless
+    `named` is true: the user has named the jobs.
     """
     rare_ms = {job.name: job.interval_ms(config) for job in KNOWN_JOBS if job.interval_key != CHECK and not named}
     return [Task(name, max(every_ms, rare_ms.get(name) or 0)) for name in names]

@@ -89,7 +89,11 @@ class ReplicationJob:
         return ended(self._rows.values())
 
     def _fill(self, frame: JobFrame, store: StoreId) -> None:
-        """Fill the replicas on one store until they lack nothing, or no source has more."""
+        """Fill the replicas on one store until they lack nothing, or no source has more.
+
+        Replicas that still lack objects then have failed. So have all unfinished replicas after MOST_VAIN_REPORTS
+        reports in a row without an effect. Raises what `check_registered` and `_reported` raise.
+        """
         failing: set[StoreId] = set()
         vain = 0
         while True:
@@ -118,8 +122,8 @@ class ReplicationJob:
     ) -> set[ObjectNumber]:
         """Copy the objects `wanted` in tasks, and return the numbers of those that the store has now.
 
-        For the rest of this run, gives up each replica for which a copy failed. Adds to `failing` the sources that did
-        not answer.
+        A replica for which a copy failed is given up for the rest of this run. The sources that did not answer are
+        added to `failing`.
         """
         addresses = frame.connection.addresses(state)
         checked: set[ObjectNumber] = set()
@@ -142,9 +146,10 @@ class ReplicationJob:
     ) -> bool:
         """Report to the chain that the store has the objects `checked`, and add that work to the replicas' rows.
 
-        Returns False if no report had an effect, because other changes were committed first. Raises StaleBrokerEpoch if
-        the store was registered again since `before`, the state before the copies. INCARNATION is read only after the
-        copies: if it is still the registered one, it has not changed while the copies were made.
+        Returns False if no report had an effect, because other changes were committed first; True also if there is
+        nothing to report. Raises StaleBrokerEpoch if the store was registered again since `before`, the state before
+        the copies, and what `check_registered` raises. INCARNATION is read only after the copies: if it is still the
+        registered one, it has not changed while the copies were made.
         """
         state = frame.connection.follower.newest_state()
         registration = check_registered(frame, state, store)
@@ -170,7 +175,7 @@ class ReplicationJob:
         return moved
 
     def _count(self, state: ClusterState, store: StoreId, key: TopicPartition, end: Offset) -> None:
-        """Add to a replica's row the work between its log end in `state` and `end`.
+        """Add to a replica's row the work of raising its log end from the one in `state` to `end`.
 
         A replica that was not planned gets a row.
         """
@@ -190,7 +195,7 @@ class ReplicationJob:
     ) -> UnfinishedReplicas:
         """Return the replicas of the chosen topics on a store that lack records or may join the ISR.
 
-        The replicas in `but` are left out; by default, those that this run has given up.
+        `but`: replicas to leave out (None: those that this run has given up).
         """
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
@@ -224,7 +229,10 @@ class FetchOutcome(msgspec.Struct, frozen=True):
 
 
 def fetch_objects(payload: bytes) -> bytes:
-    """Task: copy the objects of a FetchOrder, and return a FetchOutcome. A source that failed is asked last."""
+    """Task: copy the objects of a FetchOrder, and return a FetchOutcome.
+
+    A source that did not answer is asked last for the objects after that.
+    """
     order = msgspec.msgpack.decode(payload, type=FetchOrder)
     stores = Stores(order.addresses)
     failing: dict[StoreId, None] = {}
@@ -245,9 +253,9 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """Return the objects to fetch next for the replicas `behind` on `store`, about enough for `tasks` tasks per source.
+    """Return the objects to fetch next for the partitions `behind`, whose replicas on `store` lack records.
 
-    Sources in `failing` are left out.
+    They are about enough for `tasks` tasks from each source. Sources in `failing` are left out.
     """
     limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
     batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
@@ -265,7 +273,8 @@ def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToF
 def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
     """Return the store's registration.
 
-    Raises StaleBrokerEpoch if the store is fenced, or if its INCARNATION is not the registered one.
+    Raises StaleBrokerEpoch if the store is fenced, or if its INCARNATION is not the registered one. Raises
+    BrokerIdNotRegistered, and the errors of opening and reading the store.
     """
     registered = registered_store(state, store)
     if registered.fenced:
@@ -289,7 +298,10 @@ def _planned(state: ClusterState, store: StoreId, key: TopicPartition) -> Partit
 
 
 def _work(state: ClusterState, key: TopicPartition, offsets: OffsetRange) -> Work:
-    """Return the work of copying these offsets of a partition. An object shared with other partitions counts whole."""
+    """Return the work of copying these offsets of a partition, slice by slice.
+
+    Only the bytes of the slices count, although an object is always copied whole, even if other partitions share it.
+    """
     columns = state.slices.find(key, offsets).columns
     slices = len(columns["start"])
     requests = _REQUESTS_PER_SLICE * slices + _REPORT_REQUESTS

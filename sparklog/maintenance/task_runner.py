@@ -44,9 +44,10 @@ class LocalTasks:
 
 
 def packs(items: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[tuple[T, ...]]:
-    """Distribute items over tasks, in order, and yield the items of each task. An item that exceeds a limit is alone.
+    """Distribute items over tasks, in order, and yield the items of each task.
 
-    A limit is a function that measures an item, and the maximum of the sum over a task's items.
+    A limit is a function that measures an item, and the maximum for the sum over the items of a task. An item that
+    exceeds a limit by itself gets a task of its own.
     """
     pack: list[T] = []
     used = [0] * len(limits)

@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka connector, and of Spark, that are not sparklog's own: aliases, refusals, ignored ones.
+"""Options of Spark's Kafka connector, and of Spark: aliases of sparklog's options, refused ones, ignored ones.
 
 Source: Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `kafkaParamsForProducer`).
 """

@@ -39,7 +39,10 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class GivenOptions:
-    """The options that a user gave to a read or a write. Raises `InvalidOption` at the first illegal name."""
+    """The options that a user gave to a read or a write. Raises `InvalidOption` for an unknown or refused option.
+
+    Other options without effect are kept in `ignored`.
+    """
 
     def __init__(self, raw: Mapping[str, str], side: Side) -> None:
         self.side = side
@@ -77,11 +80,11 @@ class GivenOptions:
         return name in self._texts
 
     def names(self) -> list[str]:
-        """The registered options that were given, in the order of the registry."""
+        """The names of the given options of sparklog that this read or write uses, in the order of the registry."""
         return [name for name in OPTIONS if name in self._texts]
 
     def ignore(self, name: str, reason: str) -> None:
-        """Add option `name` to `ignored`, if it was given. `reason` says why it has no effect."""
+        """Report option `name` as ignored if it was given. `reason` says why it has no effect."""
         if name in self._texts:
             self._ignored[self._texts[name][1]] = reason
 
@@ -90,44 +93,45 @@ class GivenOptions:
         return name in self._ignored
 
     def text(self, name: str) -> str:
-        """The text of a given option, stripped of blanks. Raises `InvalidOption` if it is empty."""
+        """The text of a given option, without blanks around it. Raises `InvalidOption` if it is empty or not legal."""
         return str(OPTIONS[name].parse(*self._texts[name], self.side))
 
     def optional_text(self, name: str) -> str | None:
-        """Return the text of an option, or its default; None if it has no default either."""
+        """Return the text of an option, or its default, or None without either. Raises `InvalidOption`."""
         value = self._value(name)
         return None if value is None else str(value)
 
     def optional_integer(self, name: str) -> int | None:
-        """Return the value of an integer option, or its default; None if it has no default either."""
+        """Return the value of an integer option, or its default, or None without either. Raises `InvalidOption`."""
         value = self._value(name)
         assert value is None or isinstance(value, int)
         return value
 
     def integer(self, name: str) -> int:
-        """Return the value of an integer option that has a default."""
+        """Return the value of an integer option that has a default. Raises `InvalidOption`."""
         value = self._value(name)
         assert isinstance(value, int)
         return value
 
     def flag(self, name: str) -> bool:
-        """Return the value of a Boolean option that has a default."""
+        """Return the value of a Boolean option that has a default. Raises `InvalidOption`."""
         return self._value(name) is True
 
     def elements(self, name: str) -> tuple[str, ...] | None:
-        """The elements of a list option; None if it was not given."""
+        """The elements of a list option; None if it was not given. Raises `InvalidOption`."""
         value = self._value(name)
         assert value is None or isinstance(value, tuple)
         return value
 
     def raw(self, name: str) -> str:
-        """The text of a given option, unchanged."""
+        """The text of a given option, as the user wrote it."""
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
         """Return the cluster's address: the option `cluster`, or `default` (from the environment).
 
-        Raises `InvalidOption` if neither is given, or if the address is a Kafka cluster's or begins with `memory:`.
+        Raises `InvalidOption` if neither is given, if the address is a Kafka cluster's or begins with `memory:`, or if
+        the user gave `load` or `save` a path, but no option `cluster`.
         """
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
@@ -196,7 +200,7 @@ class GivenOptions:
 
 
 def _sides_of(option: Option) -> list[str]:
-    """Name the reads and writes that use an option, like "stream read"; "read" means both batch and stream reads."""
+    """Name the operations that use an option, as in ["stream read", "write"]; "write" is batch and stream writes."""
     words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
     named = []
     for verb, batch, stream in (

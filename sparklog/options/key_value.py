@@ -32,7 +32,7 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """Return the keys and values of --set (`given`), in the canonical form that `parse` makes of them.
+    """Parse the KEY=VALUE arguments of --set (`given`), and return the values by key, as `parse` returns them.
 
     `removed`: the keys of --delete. Raises InvalidOption if a key is in both, or if both are empty. Raises the errors
     of `key_values` and `parse`.
@@ -66,7 +66,7 @@ def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
 
 
 def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
-    """Parse a manual assignment like a:b,b:a: partitions separated by commas, the stores of a partition by colons.
+    """Parse a manual assignment: for `a:b,b:a`, partition 0 on stores a and b, and partition 1 on b and a.
 
     Return None if `given` is None. Raises InvalidOption if a store has no name.
     """

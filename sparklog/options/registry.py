@@ -28,7 +28,7 @@ METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "group
 
 
 class Side(StrEnum):
-    """The kinds of operation that an option is for."""
+    """A kind of operation. Each option names the kinds that use it."""
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
@@ -37,7 +37,7 @@ class Side(StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """True if rows go into the log."""
+        """True for a write into the log, batch or stream."""
         return self in (Side.BATCH_WRITE, Side.STREAM_WRITE)
 
     @property
@@ -49,9 +49,9 @@ class Side(StrEnum):
 class Option(msgspec.Struct, frozen=True):
     """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
-    `form` describes the legal values if the type does not say enough. `kafka_equivalent` is the option of Spark's Kafka
-    connector, or the config of a Kafka client, that this option replaces; "" if there is none. In a stream,
-    `stream_default` and `stream_form` replace the default and `form`, unless they are "".
+    `form` describes the legal values, "" if the type says enough. `kafka_equivalent` is the option of Spark's Kafka
+    connector, or the config of a Kafka client, that this option replaces; "" if there is none. If a stream has another
+    default or other legal values, `stream_default` (for the docs only) and `stream_form` say so; otherwise they are "".
     """
 
     key: ConfigKey
@@ -63,17 +63,20 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name as the docs write it."""
+        """The name, in the upper and lower case of the docs."""
         return self.key.name
 
     def legal(self, side: Side | None = None) -> str:
-        """Describe the legal values, as text to follow "wanted" in an error. If `side` is None, those of a batch."""
+        """Return words for the legal values, to follow "wanted" in an error. If `side` is None, those for a batch."""
         if side is not None and side.is_stream and self.stream_form:
             return self.stream_form
         return self.form or self.key.legal()
 
     def parse(self, raw: str, given_as: str = "", side: Side | None = None) -> ConfigValue:
-        """Parse `raw` to the option's type. `given_as` is the name that the user wrote. Raises `InvalidOption`."""
+        """Parse `raw` to the option's type. Raises `InvalidOption` if it is not legal.
+
+        For the error: `given_as` is the name that the user wrote, such as an alias, and `side` is as in `legal`.
+        """
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""

@@ -38,21 +38,21 @@ _TIMESTAMP_FORM: Final = "milliseconds since the epoch, or ISO 8601 with a zone 
 
 
 class Earliest(msgspec.Struct, frozen=True):
-    """The log start."""
+    """A start or end at the log start."""
 
 
 class Latest(msgspec.Struct, frozen=True):
-    """The high watermark."""
+    """A start or end at the high watermark."""
 
 
 class AtOffset(msgspec.Struct, frozen=True):
-    """Exactly this offset."""
+    """A start or end at this offset."""
 
     offset: Offset
 
 
 class AtTimestamp(msgspec.Struct, frozen=True):
-    """The first record, by offset, whose timestamp is >= this; microseconds since the epoch, UTC."""
+    """A start or end at the first record, by offset, whose timestamp is >= `timestamp_us` (since the epoch, UTC)."""
 
     timestamp_us: int
 
@@ -67,7 +67,7 @@ class EveryPartition(msgspec.Struct, frozen=True):
     bound: ReadBound
 
     def at(self, topic: str, partition: int) -> ReadBound:
-        """The bound in this partition."""
+        """Return the bound, which is the same in each partition."""
         return self.bound
 
 
@@ -77,11 +77,11 @@ class PerPartition(msgspec.Struct, frozen=True):
     bounds: Mapping[str, Mapping[PartitionIndex, ReadBound]]
 
     def at(self, topic: str, partition: int) -> ReadBound:
-        """Return the bound in this partition. Raises KeyError if it has none, which `check_names_all` rules out."""
+        """Return the bound in this partition. Raises KeyError if it has none: call `check_names_all` first."""
         return self.bounds[topic][PartitionIndex(partition)]
 
     def partitions(self) -> set[tuple[str, PartitionIndex]]:
-        """All named (topic, partition) pairs."""
+        """All (topic, partition) pairs that have a bound."""
         return {(topic, partition) for topic, by_partition in self.bounds.items() for partition in by_partition}
 
 
@@ -89,7 +89,10 @@ OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """Describe the values of an option for offsets that allows `words`, as text to follow "wanted" in an error."""
+    """Return words for the legal values of an option for offsets, to follow "wanted" in an error.
+
+    `words`: earliest, latest or both, as the option allows.
+    """
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -99,8 +102,8 @@ def offsets_form(words: Sequence[str]) -> str:
 def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
     """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption`, which names `option`.
 
-    `words`: the words that the option allows, and that errors suggest. The other word is parsed, too, because
-    `check_batch_range` refuses it with a better error.
+    `words`: earliest, latest or both, as the option allows; errors suggest only these. A word that the option does not
+    allow is parsed too, because `check_batch_range` refuses it with a better error.
     """
     word = text.strip().lower()
     if word == "earliest":
@@ -184,8 +187,8 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
     """Raise `InvalidOption` for a range that no batch can have, in any cluster.
 
-    These ranges are a start at latest, an end at earliest, an end before its start, and a start and an end that name
-    different partitions.
+    These ranges are a start at latest, an end at earliest, an end before its start (both offsets or both timestamps),
+    and a start and an end that name different partitions.
     """
     _refuse_bound(
         start_option,
@@ -214,7 +217,7 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
 
 
 def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
-    """Raise `InvalidOption` if `spec` names partitions, but not exactly the `partitions` to read."""
+    """Raise `InvalidOption` if `spec` is by partition, but not for exactly the `partitions` to read."""
     if isinstance(spec, PerPartition) and spec.partitions() != set(partitions):
         read = {(topic, PartitionIndex(partition)) for topic, partition in partitions}
         raise InvalidOption(

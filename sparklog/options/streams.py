@@ -51,7 +51,8 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
     """Parse the options of a stream read. `default_cluster` is used if there is no option `cluster`.
 
-    Raises InvalidOption, also for an unknown option or if an end is given, and InvalidGroupId.
+    Raises InvalidOption, also for an unknown option, an end or `metadata`, which a stream can't have, and
+    InvalidGroupId.
     """
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
@@ -71,8 +72,8 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
     """Parse the options of a read that may be a batch or a stream: Spark does not say which of the two it wants.
 
-    Raises InvalidOption if the options are valid for neither, or if an option that exists only for streams is given
-    with an illegal value.
+    Raises InvalidOption if the options are valid for neither, or if a limit of micro-batches has an illegal value.
+    Raises InvalidGroupId if only a stream could have these options, and its `groupId` is illegal.
     """
     try:
         options = parse_read_options(raw, default_cluster)
@@ -85,8 +86,9 @@ def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> 
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """Return the minimum and maximum size of a micro-batch, and how long it waits for the minimum. Raises
-    InvalidOption.
+    """Return the limits of a micro-batch: its minimum and maximum size, and how long it waits for the minimum.
+
+    Raises InvalidOption, also if the minimum exceeds the maximum.
     """
     limits = TriggerLimits(
         given.optional_integer("maxOffsetsPerTrigger"),
@@ -106,7 +108,8 @@ def trigger_limits(given: GivenOptions) -> TriggerLimits:
 def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
     """Parse the options of a stream write, which always has acks=all and uploads to all in-sync stores (push).
 
-    `default_cluster` is used if there is no option `cluster`. Raises InvalidOption, InvalidTopic, InvalidGroupId.
+    `default_cluster` is used if there is no option `cluster`. Raises InvalidOption (also for a `groupId` without
+    `checkpointLocation`), InvalidTopic, InvalidGroupId.
     """
     given = GivenOptions(raw, Side.STREAM_WRITE)
     for name in _IDENTITY:

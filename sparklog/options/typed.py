@@ -102,7 +102,7 @@ class ApplicationVersion(msgspec.Struct, frozen=True):
 
     For a stream, `app_id`, `version` and `run` are the ids of the query, of the micro-batch and of the run, and
     `made_of` is a digest of the micro-batch's input offsets, "" if they could not be read. For a batch, `run` is "",
-    and `made_of` is the option `txnDigest`.
+    and `made_of` is the option `txnDigest`, "" if it was not given.
     """
 
     app_id: str
@@ -112,14 +112,14 @@ class ApplicationVersion(msgspec.Struct, frozen=True):
 
 
 class ConsumedOffsets(msgspec.Struct, frozen=True):
-    """The offsets to commit for `group` together with a batch, which was made from the records below them."""
+    """The offsets that a batch write commits for `group`: its rows were made from the records below these offsets."""
 
     group: str
     offsets: Mapping[str, Mapping[PartitionIndex, Offset]]
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """The group for which each micro-batch commits its input offsets, which are read from the query's checkpoint."""
+    """The group for which a stream write commits each micro-batch's input offsets, read from the checkpoint."""
 
     group: str
 
@@ -208,7 +208,8 @@ def write_options(
 ) -> WriteOptions:
     """Return the options of a batch write, or of a stream write except for its checkpoint.
 
-    For a stream, the options that exist only for batches get their defaults. Raises InvalidOption, InvalidTopic.
+    `consumed`: the offsets to commit with the rows, or None. For a stream, the options that exist only for batches get
+    their defaults. Raises InvalidOption, InvalidTopic.
     """
     topic = given.optional_text("topic")
     if topic is not None:

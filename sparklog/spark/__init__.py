@@ -49,7 +49,7 @@ def register(spark: SparkSession) -> None:
     """Register `format("sparklog")` in a session. Harmless if the session finds the source by itself.
 
     Spark finds it if the wheel is installed in the driver's Python (under Connect, in the server's). Call this first if
-    the package comes by `--py-files` or `--archives`.
+    the package comes by `--py-files` or `--archives`. Raises InvalidInput without a Spark that sparklog supports.
     """
     check_spark()
     from sparklog.spark.source import SparklogDataSource
@@ -68,15 +68,15 @@ def register(spark: SparkSession) -> None:
 def _is_known(spark: SparkSession, name: str) -> bool:
     """True if the session already finds the source; False under Connect, where this cannot be checked.
 
-    If the session knows the source and it is registered again, Spark warns that it was replaced. Under Connect, this
-    warning is in the server's log.
+    The caller does not register a source that is already known: Spark would warn that it was replaced. Under Connect,
+    this warning goes to the server's log.
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Let `format("sparklog")` read and write in Java in this session from now on; see `sparklog.spark.jar.add_jar`."""
+    """Add sparklog's JAR to this session, which then reads and writes in Java. See `sparklog.spark.jar.add_jar`."""
     check_spark()
     from sparklog.spark.jar import add_jar as added
 
@@ -84,7 +84,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """Shuffle the rows of `df` so that each of `tasks` tasks writes to few partitions.
+    """Shuffle the rows of `df` into `tasks` tasks (default: one per partition), each of which writes few partitions.
 
     See `sparklog.spark.write.partitioning.by_partition`.
     """

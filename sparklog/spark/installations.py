@@ -1,4 +1,4 @@
-"""Compares the packages installed where Spark's tasks run with the driver's."""
+"""Compares the Python packages on Spark's executors with those of the driver."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ else:
         from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
         class StreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-            """A stream writer for Arrow batches, which Spark 4.0 passes to any DataSourceArrowWriter."""
+            """A stream writer that gets Arrow batches: Spark 4.0 passes them to each DataSourceArrowWriter."""
 
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     except ImportError:
 
         class SupportsTriggerAvailableNow:
-            """An empty stand-in: Spark before 4.2 does not tell a reader about its trigger."""
+            """An empty class in place of Spark's: before Spark 4.2, a reader does not learn its trigger."""
 
 
 __all__ = [
@@ -76,8 +76,9 @@ sql: Any = functions  # mypy's stubs know only some of them
 
 
 def delta_package(spark: str = pyspark.__version__) -> str:
-    """The Maven coordinate of Delta Lake for Spark version `spark`. Raises InvalidInput if Delta Lake has no package
-    for this version.
+    """Return the Maven coordinate of Delta Lake for Spark version `spark`.
+
+    Raises InvalidInput if Delta Lake has no package for this version.
     """
     version = ".".join(spark.split(".")[:2])
     if version not in _SPARKS_OF_DELTA:
@@ -86,7 +87,7 @@ def delta_package(spark: str = pyspark.__version__) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of Arrow batches as Spark passes them, with times in UTC.
+    """Return the schema of the Arrow batches in which Spark passes rows of `schema`, with times in UTC.
 
     Raises PySparkException for a type that Arrow does not have.
     """
@@ -101,9 +102,9 @@ def plan_of(partition: InputPartition | None) -> bytes | None:
 
 
 def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Callable[[Column], Column]:
-    """Turn a function of Arrow arrays into a function of columns, whose result has the Spark type `result`.
+    """Turn `function`, of an Arrow array, into a function of a column. The column that it returns has type `result`.
 
-    If Spark has no arrow_udf, pandas is needed, on the executors as well.
+    If Spark has no arrow_udf, pandas is needed, on the executors as well. `result` is a type in Spark's DDL.
     """
     if hasattr(sql, "arrow_udf"):
 
@@ -138,7 +139,7 @@ def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
 
 
 def _hashed_to_each(tasks: int) -> list[int]:
-    """For each of `tasks` tasks, an int that Spark's `repartition(tasks, …)` sends to it."""
+    """Return a list of ints: `repartition(tasks, column)` sends a row with the i-th int in the column to task i."""
     number_of_task: dict[int, int] = {}
     for number in count():
         number_of_task.setdefault(_murmur3(number) % tasks, number)

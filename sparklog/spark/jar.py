@@ -24,9 +24,10 @@ def jar_path() -> Path:
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Let `format("sparklog")` read and write in Java from now on, in this session. Calling it twice is harmless.
+    """Add sparklog's JAR to this session, so that `format("sparklog")` reads and writes in Java from then on.
 
-    The same as starting Spark with `--jars $(sparklog jar)`. Raises InvalidInput if this installation has no JAR.
+    It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Raises
+    InvalidInput if this installation has no JAR.
     """
     path = str(jar_path())
     if hasattr(spark, "addArtifacts") and not hasattr(spark, "_jsparkSession"):  # a client of Spark Connect
@@ -36,7 +37,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def check_reader(reader: str) -> None:
-    """Raise InvalidOption if Spark uses the Python source for a read that requires Java (`reader=columns`)."""
+    """Raise InvalidOption if the option `reader` is columns, which requires Java. Call this before Python reads."""
     if reader == "columns":
         raise InvalidOption(
             "reader: wanted columns, found that Java can't read this: either sparklog's JAR is not in this session "

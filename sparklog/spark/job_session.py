@@ -26,7 +26,7 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
 
     Executors run this process's Python unless PYSPARK_PYTHON names another. If spark.log.level is not set, Spark logs
     nothing, because the job itself reports a failure in one line. In that case, the two Python loggers that print
-    Spark's errors as JSON are silenced too, except a logger that this process had before. Warnings of sparklog's own
+    Spark's errors as JSON are silenced too, unless this process has already used them. Warnings of sparklog's own
     sources and sinks still appear, because they are logged in Python. Raises InvalidInput without a Spark that sparklog
     supports.
     """
@@ -62,9 +62,9 @@ def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
 
 
 def _silence_new_json_loggers() -> None:
-    """Silence the two loggers that print Spark's errors to stderr as JSON, except those that this process has already.
+    """Silence the two loggers that print Spark's errors to stderr as JSON, unless they exist already.
 
-    An existing logger may have been configured, so it is not changed.
+    A logger that exists may have been configured, so it is not changed.
     """
     from pyspark.logger import PySparkLogger
 
@@ -75,9 +75,9 @@ def _silence_new_json_loggers() -> None:
 
 @contextmanager
 def _without_interrupted_calls() -> Iterator[None]:
-    """Inside the `with` block, hide what Py4J logs about a call that Ctrl-C interrupts.
+    """Inside the `with` block, which starts Spark, hide what Py4J logs about a call that Ctrl-C interrupts.
 
-    The block starts Spark. The signal handler that has the same effect is installed only after that.
+    After the block, the handler `_interrupted` has the same effect. It can be installed only once Spark has started.
     """
     logging.root.addFilter(_is_no_interrupted_call)
     try:
@@ -87,7 +87,7 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Raised by Ctrl-C. As long as this exception exists, Py4J logs nothing.
+    """Raised by Ctrl-C. As long as this exception exists, Py4J's tracebacks are not logged.
 
     Ctrl-C interrupts one of Py4J's calls and breaks the connections of others, and Py4J would log each of them.
     """
@@ -108,5 +108,5 @@ def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for a record that Py4J logs through the root logger: the traceback of a call."""
+    """Logging filter: False for a record that Py4J logs through the root logger, which is the traceback of a call."""
     return record.module != "java_gateway"

@@ -1,4 +1,4 @@
-"""The cluster of the environment, and the shared connection, whose code is imported at its first use.
+"""The default cluster, and the shared connection. The code of the connection is imported at its first use.
 
 Spark plans, pickles, runs and commits in separate Python processes, and each of them imports its own modules. A task
 hardly ever needs a connection, and importing its code takes as long as importing everything else together.

@@ -1,4 +1,4 @@
-"""Spark schemas: the schema of Spark's Kafka source, and the check of a DataFrame to be written."""
+"""Spark schemas: the schema of Spark's Kafka source, and the check of the schema of rows to write."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def records_schema(columns: Iterable[str]) -> StructType:
 
 
 def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
-    """Return the names of the columns of `schema`, which the user gave.
+    """Return the names of the columns of `schema`, the schema that a read should have.
 
-    Raises InvalidInput unless each is nullable, and also a column of `whole`, with the same type.
+    Raises InvalidInput for a column that is not in `whole`, the source's full schema, has another type there, or is not
+    nullable.
     """
     known = {field.name: field.dataType for field in whole}
     for field in schema:
@@ -67,7 +68,7 @@ def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
 
 
 def check_written(schema: StructType, topic: str | None) -> None:
-    """Raise InvalidInput, before any task runs, unless rows of this schema can be written (to `topic`, if given)."""
+    """Raise InvalidInput if rows of this schema can't be written. If `topic` is None, a column must name the topic."""
     names = schema.fieldNames()
     arrays, fields = [], []
     for field in schema:

@@ -48,7 +48,10 @@ class SparklogDataSource(DataSource):
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the columns in `schema`: the source's own schema, or a part of it that the user gave."""
+        """Return a reader of the columns in `schema`: the source's own schema, or a part of it that the user gave.
+
+        Raises InvalidOption, and InvalidInput for a column that the source does not have.
+        """
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.jar import check_reader
         from sparklog.spark.table_options import read_options_of_table
@@ -67,7 +70,7 @@ class SparklogDataSource(DataSource):
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return a reader of a stream's micro-batches. `schema` is as in `reader`. Raises InvalidOption."""
+        """Return a reader of a stream's micro-batches. `schema` and errors are as in `reader`; also InvalidGroupId."""
         from sparklog.options.streams import parse_stream_read_options
         from sparklog.spark.read.stream_reader import StreamReader
         from sparklog.spark.table_options import read_options_of_table

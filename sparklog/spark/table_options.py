@@ -43,7 +43,7 @@ _NO_INSERT: Final = (
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table that Spark is about to create, or None if Spark asks for the schema for another reason.
+    """Return the options of a table that Spark is about to create; None if Spark is not creating a table.
 
     Raises InvalidOption for a secret, which the catalog would keep in clear text.
     """
@@ -106,8 +106,8 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
     """Raise InvalidOption unless the options of a write give its target.
 
     For INSERT INTO, saveAsTable and toTable, Spark passes neither the options nor the name of the table. For some
-    statements it passes the schema of the table that the rows come from. To take the target from that schema would
-    append to the wrong log.
+    statements, `schema` carries the options of the table that the rows come from. They are not used, because the rows
+    would be appended to the log that they come from.
     """
     addressed = any(name in given for name in _ADDRESS)
     if not addressed and "topic" not in given:
@@ -134,7 +134,7 @@ def _check_unaltered(schema: StructType) -> None:
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:
-    """Return the options of a catalog table that `schema` carries.
+    """Return the options that `schema` carries as the schema of a catalog table.
 
     None if it carries none, or if its columns are not those with which the table was created.
     """

@@ -1,4 +1,4 @@
-"""Sends a request to object storage again after a failure: a request that is safe to repeat, or a conditional write."""
+"""Repeats requests to object storage after failures: requests that are safe to repeat, and conditional writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RequestFailed(Exception):
 
     @property
     def absent(self) -> bool:
-        """True if the store itself says that the key, or the upload, is not there."""
+        """True if the store itself, not a server in between, says that the key or the upload does not exist."""
         raise NotImplementedError
 
     @property
@@ -51,10 +51,10 @@ class RequestFailed(Exception):
 
 
 def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
-    """Send a request that is safe to repeat until it succeeds, and return its answer.
+    """Send a request until it succeeds, and return its answer. The request must be safe to repeat.
 
-    Stops at the deadline, after HARMLESS_TRIES attempts, or after a failure that a repeat can't cure. Then raises the
-    last RequestFailed.
+    Gives up at the deadline, after HARMLESS_TRIES attempts, or after a failure that a repeat can't cure. Then raises
+    the last RequestFailed.
     """
     last: RequestFailed | None = None
     for number in tries(deadline):
@@ -90,7 +90,8 @@ class ConditionalWrite:
         """Send the write until it gets a definite answer or the deadline passes.
 
         The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
-        `write_id` to learn whether the object is ours. Raises the errors of `ObjectStore.put_if_absent`.
+        `write_id` to learn whether the object is ours. Gives up after HARMLESS_TRIES attempts if all of them certainly
+        wrote nothing. Raises the errors of `ObjectStore.put_if_absent`.
         """
         wanted = f"put {self.key} if absent"
         in_doubt = False

@@ -60,10 +60,10 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
 
 
 def settings_here(given: StorageSettings) -> StorageSettings:
-    """The settings that apply in this process.
+    """Return the settings of stores, the token and the CA file that apply in this process.
 
-    `given` takes precedence over SPARKLOG_TOKEN and SPARKLOG_CA, which take precedence over the file that
-    SPARKLOG_CONFIG names.
+    `given` takes precedence over the variables SPARKLOG_TOKEN and SPARKLOG_CA. These take precedence over the file that
+    SPARKLOG_CONFIG names. Raises InvalidOption if that file can't be used.
     """
     here = given.over(StorageSettings(token=os.environ.get(TOKEN_VARIABLE), ca=os.environ.get(CA_VARIABLE)))
     path = os.environ.get(CONFIG_VARIABLE)
@@ -71,9 +71,10 @@ def settings_here(given: StorageSettings) -> StorageSettings:
 
 
 def _cluster(cluster: Any, where: str) -> dict[str, str]:
-    """Parse the key `cluster`: the cluster's address, or a table of url, token and ca.
+    """Return url, token and ca from the value of the key `cluster`: a table of these, or the url alone.
 
-    Errors begin with `where`, the file. They never show a value of the table: it may be the token.
+    Raises InvalidOption. The error begins with `where`, the file. It never shows a value of the table: it may be the
+    token.
     """
     if isinstance(cluster, dict):
         for key, value in cluster.items():
@@ -89,9 +90,9 @@ def _cluster(cluster: Any, where: str) -> dict[str, str]:
 
 
 def _storage(tables: Any, where: str) -> dict[str, str]:
-    """Return the values in the `[storage.<store>]` tables as text, under `<store>.<key>`.
+    """Return the values in the `[storage.<store>]` tables as text, by `<store>.<key>`.
 
-    Errors begin with `where`, the file. They never show a value: it may be a secret.
+    Raises InvalidOption. The error begins with `where`, the file. It never shows a value: it may be a secret.
     """
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")

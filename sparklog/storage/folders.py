@@ -11,7 +11,7 @@ def first_after(names_in: Callable[[str], list[str]], folder: str, key: str) -> 
 
     `names_in` lists a folder. It must end the names of directories with '/', and sort them with that '/'. This gives
     the order of whole keys, including those in subfolders (`a-b` < `a/b`, although `a` < `a-b`). The only folders
-    listed are those on the way to the returned key, and empty ones.
+    listed are those that lead to `key`, those that lead to the returned key, and empty ones in between.
     """
     keys = [folder + name for name in names_in(folder)]
     first = bisect_right(keys, key)

@@ -100,8 +100,9 @@ class DataName:
 def check_key(key: str) -> str:
     """Return `key` if every store can hold it and it stays inside the store. Raises InvalidInput.
 
-    Parts are separated by '/'. Each part has 1 to 255 of a-z A-Z 0-9 . _ - and does not begin with a dot: this rules
-    out '.' and '..', and reserves names with a leading dot for the stores themselves.
+    A key has at most 1,024 characters. Its parts are separated by '/'. Each part has 1 to 255 of a-z A-Z 0-9 . _ - and
+    does not begin with a dot: this rules out '.' and '..', and reserves names with a leading dot for the stores
+    themselves.
     """
     if len(key) > _KEY_CHARS or _KEY.fullmatch(key) is None:
         raise InvalidInput(
@@ -187,8 +188,8 @@ def chunk_key(sha256: str) -> str:
 def command_key(n0: int, command_id: str, body: int = 0) -> str:
     """Return the key of the object that holds the slices of a large command.
 
-    `body` is the number of the object among those of the command, from 0. The command needs another object if it is
-    submitted again after its data was copied to other stores.
+    `body` numbers the objects of one command, from 0. The command needs another object if it is submitted again after
+    its data was copied to other stores, because an object is never overwritten.
     """
     return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 
@@ -207,13 +208,13 @@ def void_key(block: int) -> str:
 def restore_key(number: int) -> str:
     """Return the key under which restore `number` of a cluster puts the beginning of its chain.
 
-    Another restore can give this restore up by putting a mark there first.
+    If another restore has put a mark there first, restore `number` is given up: it can't begin.
     """
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
 def mirror_prefix(chain_id: str) -> str:
-    """Return the prefix that the keys of a chain's mirror have in place of `meta/`."""
+    """Return the prefix of all keys of a chain's mirror. There it takes the place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
@@ -260,7 +261,7 @@ def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
 
 
 def peer_key(store: str, n: int) -> str:
-    """Return the key of the description of a peer: `store`, as of entry `n`. Later descriptions sort last."""
+    """Return the key of what is known about the peer `store` as of entry `n`. A later entry has a greater key."""
     if not is_key_part(store):
         raise InvalidInput(f"a store id is one part of a key, not {store!r}")
     return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
@@ -287,7 +288,10 @@ def parse_owner_key(key: str) -> int | None:
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Return the key of a data object, committed or not. `topic_name` is used for sealed segments only."""
+    """Return the key of a data object, whether it is committed or not. Only a sealed segment's key has `topic_name`.
+
+    Raises InvalidInput if a field that the key needs is missing or illegal.
+    """
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")
@@ -317,7 +321,7 @@ def index_key(key: str) -> str:
 
 
 def parse_data_key(key: str) -> DataName | None:
-    """The fields of the key of a data object or of its index, or None if it is neither."""
+    """Parse the key of a data object or of its index; return None for any other key."""
     if (match := _APPEND.fullmatch(key)) is not None:
         return DataName(ObjectKind.APPEND, EntryNumber(int(match[2])), UploadId(match[3]), is_index=match[4] == "index")
     if (match := _SEGMENT.fullmatch(key)) is None:

@@ -18,7 +18,10 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """One object of a listing. `modified_ms` comes from the store's clock: for display, never for safety."""
+    """One object of a listing. `modified_ms` comes from the store's clock: for display, never for safety.
+
+    It is the time of the last change, in ms since the epoch.
+    """
 
     key: str
     size_bytes: int
@@ -28,8 +31,8 @@ class StoredKey:
 class Upload(Protocol):
     """An object being written as a stream. It stays invisible unless `publish` succeeds.
 
-    Order of calls: `write` any number of times, then `publish` or `abort` once. As a context manager it aborts
-    unless `publish` was reached.
+    Order of calls: `write` any number of times, then `publish` or `abort` once. As a context manager, it aborts when
+    the block ends without a call of `publish`.
     """
 
     def write(self, body: Bytes) -> None:
@@ -58,19 +61,19 @@ class Upload(Protocol):
 class ObjectStore(Protocol):
     """A store of immutable objects under relative keys. Instances are cheap and thread-safe.
 
-    Each process makes its own instances. `read_ahead` is the number of ranged reads worth starting ahead of the one
-    needed now: 0 on a disk.
+    Each process makes its own instances. `read_ahead` is the number of ranged reads that are worth starting before
+    their bytes are needed: 0 on a disk.
     """
 
     url: str
     read_ahead: int
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object if `key` is free. It is then durable: it survives the loss of power.
+        """Write a whole object if `key` is free. When this returns, the object is durable: it survives a loss of power.
 
         Raises KeyExists if an object is already there: read it back, because it may be the caller's own. Raises
-        OutcomeUnknown if the caller's object may or may not be there now. Raises StoreUnavailable, StoreReadOnly or
-        StoreFull if the caller's object is certainly not there.
+        OutcomeUnknown if the caller's object may or may not be there now. Raises StoreUnavailable, StoreReadOnly,
+        StoreFull or InvalidInput if the caller's object is certainly not there.
         """
         ...
 
@@ -79,7 +82,7 @@ class ObjectStore(Protocol):
         ...
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Copy an object of `source` to `key` if that is free. Its bytes don't pass through this process.
+        """Copy an object of `source` to `key` if that key is free. The bytes don't pass through this process.
 
         Return False if these two stores can't do that. Then nothing was done, and the caller must read and write
         instead. Raises KeyNotFound if the source object is absent, and the errors of `put_if_absent`.
@@ -91,11 +94,11 @@ class ObjectStore(Protocol):
         ...
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """As `get`, but only from the place that has the keys `others`. This process has put or seen them there.
+        """As `get`, but only if the store's address still leads to the place that has the keys `others`.
 
-        A directory becomes another place when a disk is mounted on it or unmounted. If `others` are absent, this is the
-        wrong place, so StoreUnavailable is raised, even if `key` is absent too. A store whose address always leads to
-        the same place does not look for `others`.
+        `others` are keys that this process has put or seen. A directory becomes another place when a disk is mounted on
+        it or unmounted. If one of `others` is absent, this is the wrong place, so StoreUnavailable is raised, even if
+        `key` is absent too. A store whose address always leads to the same place does not look for `others`.
         """
         ...
 
@@ -134,7 +137,11 @@ class ObjectStore(Protocol):
         ...
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the remains of uploads that began before `before_ms` and were never published. Return their number."""
+        """Drop uploads that began before `before_ms` (ms since the epoch) and were not published. Return their number.
+
+        On disks and HDFS, the time of the last write counts instead of the beginning. If a dropped upload is still
+        open, its `publish` raises StoreUnavailable.
+        """
         ...
 
 

@@ -29,8 +29,8 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
     """Open the store at `url`.
 
     `url` is a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, gs://bucket/prefix,
-    abfs://container/prefix, hdfs://host/path or memory://name. `settings` complement the platform's own configuration;
-    stores on disks have none.
+    abfs://container/prefix, hdfs://host/path or memory://name. `settings` complement the platform's own configuration,
+    such as environment variables and profiles. Stores on disks and in memory have no settings.
 
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
@@ -114,7 +114,7 @@ def is_same_place(url: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def is_elsewhere(cluster_url: str, store_url: str) -> bool:
-    """True if the store registered with the address `store_url` is not at the cluster's own root."""
+    """True if the address `store_url` of a registered store leads to another place than the cluster's own root."""
     return join_url(cluster_url, store_url) != absolute_url(cluster_url)
 
 

@@ -16,13 +16,13 @@ T = TypeVar("T")
 def delete_each(store: ObjectStore, keys: Sequence[str]) -> None:
     """Delete `keys` with one request each, for a store that has no request for many.
 
-    After an error the other keys are still deleted; then the first error is raised.
+    After an error the other keys are still deleted. Then the error of the first key that failed is raised.
     """
     in_parallel(store.delete, keys)
 
 
 def in_parallel(work: Callable[[T], None], items: Sequence[T]) -> None:
-    """Call `work` with each item, `AT_ONCE` at a time. Raises the first error once all calls have ended."""
+    """Call `work` with each item, `AT_ONCE` at a time. Then raise the error of the first item that failed, if any."""
     if len(items) < 2:
         for item in items:
             work(item)

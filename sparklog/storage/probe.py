@@ -40,8 +40,9 @@ class Checked:
 class Races:
     """One kind of race, run in `fewest` to `most` rounds.
 
-    After the first `fewest` rounds, no round begins later than `until_ms`, counted from the start of the probe. `place`
-    follows the probe's id in the keys of the race. `streamed`: the writers use `upload` instead of `put_if_absent`.
+    After the first `fewest` rounds, no round begins later than `until_ms` after the start of the probe. `check` is the
+    name of the check in its result. `place` follows the probe's id in the keys of the race. `streamed`: the writers use
+    `upload` instead of `put_if_absent`.
     """
 
     check: str
@@ -130,8 +131,9 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run the rounds of one kind of race. Return the fault of the first faulty round, or "" if no round is faulty.
 
-    A round is faulty unless exactly one writer wins and the stored body is the winner's. After the first
-    `races.fewest` rounds, no round begins later than `until`.
+    A round is faulty if several writers win, or if the stored body is not that of the writer that won; without a
+    winner, if the writer of the stored body got KeyExists. After the first `races.fewest` rounds, no round begins later
+    than `until`.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):
@@ -189,7 +191,7 @@ def _race(
         return f"{len(body)} bytes of several writers instead of {size_bytes} of one"
     if len(winners) > 1:
         return f"{len(winners)} of {WRITERS} writers got the answer that they created the object"
-    if winners != [owner] and outcomes[owner] is not None:
+    if outcomes[owner] is False or winners not in ([], [owner]):
         return "the object is not that of the writer whose write was acknowledged"
     return ""
 
@@ -217,7 +219,7 @@ def _delete(store: ObjectStore, key: str) -> str:
 
 
 def _there(store: ObjectStore, key: str) -> Iterator[bool]:
-    """Yield True or False for each of three ways to ask whether the key is still there: get, size, first_key_after."""
+    """Yield True if the key is still there, else False, by three ways to ask: get, size, first_key_after."""
     for ask in (store.get, store.size):
         try:
             ask(key)

@@ -21,7 +21,10 @@ def check_names(kind: str, given: Mapping[str, str], names: Sequence[str]) -> No
 
 
 def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
-    """Parse those settings in `given` that `keys` name; return the values by name. Raises InvalidInput."""
+    """Parse the settings in `given` that `keys` define, and return their values by name. Raises InvalidInput.
+
+    Other settings, and those that are not given, are left out.
+    """
     values = {}
     for key in keys:
         if key.name in given:
@@ -33,9 +36,9 @@ def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
 
 
 def read_prefix(path: str | None, url: str, address: str) -> str:
-    """Return the prefix in a store's address `url`: '' or a legal key and '/'. `path` is the end of `url`.
+    """Return the prefix of keys in a store's address `url`: '' or a legal key and '/'. Raises InvalidInput.
 
-    `address` is the general form of such addresses, for the error. Raises InvalidInput.
+    `path` is the part of `url` after the bucket. `address` is the general form of such addresses, for the error.
     """
     path = (path or "").rstrip("/")
     if not path:

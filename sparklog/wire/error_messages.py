@@ -1,4 +1,4 @@
-"""Errors on the wire: an error arrives as the class that was raised, with its text and whether the command landed."""
+"""Errors on the wire: an error arrives as the class of its code, with its text and whether the command landed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def error_reply(error: SparklogError) -> ErrorReply:
 
 
 def raised(reply: ErrorReply) -> SparklogError:
-    """Return the error as it was raised. If this version doesn't know its code, the code is put into the text."""
+    """Return the error in the reply, to be raised here, as the class of its code.
+
+    If this version does not know the code, the error is a TryAgain (if it is retriable) or a SparklogError, with the
+    code in its text.
+    """
     kind = _classes().get(reply.code)
     if kind is not None:
         return kind(reply.message, landed=reply.landed)

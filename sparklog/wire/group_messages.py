@@ -4,7 +4,8 @@ GET  /v1/groups           -> GroupsReply
 GET  /v1/groups/{name}    -> GroupReply
 
 Any coordinator answers these requests, whether it leads or stands by. A reply has only what the caller may see: the
-partitions of topics that it may describe, and the groups that have committed in such a topic or read it.
+partitions of topics that it may describe, and the groups that have committed in such a topic or read it. A caller that
+may describe all topics sees all groups.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class GroupsReply(msgspec.Struct, frozen=True):
 
 
 class MemberReply(msgspec.Struct, frozen=True):
-    """A member. `partitions`: the number of partitions that it reads."""
+    """A member of a group. `partitions`: the number of partitions that it reads, of those that the caller may see."""
 
     member: str
     topics: tuple[str, ...]

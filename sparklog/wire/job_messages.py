@@ -16,9 +16,9 @@ JOBS = "/v1/jobs"
 class JobFigures(msgspec.Struct, frozen=True):
     """The work of one run of a job.
 
-    `objects`, `records` and `done_bytes` are the amount of work done. For roll and retention, `objects` is a number of
-    segments. `deleted` is the number of retired objects that the run deleted because their delay had passed, and
-    `deleted_bytes` is their size.
+    `objects`, `records` and `done_bytes` (stored bytes) count what the job has processed; for roll and retention,
+    `objects` counts segments. `deleted` is the number of retired objects that the run deleted because their delay had
+    passed, and `deleted_bytes` is their size.
     """
 
     objects: int
@@ -29,7 +29,9 @@ class JobFigures(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """The last finished run of a job, whichever process began it. `failed` counts the run's failed parts.
+    """The last finished run of a job, whichever process began it.
+
+    `failed` is the number of partitions that failed, and of retired objects that the run could not delete.
 
     `figures` is null if the run's report is of a kind that this version does not know.
     """
@@ -44,9 +46,9 @@ class JobStanding(msgspec.Struct, frozen=True):
     """State of a job. All times are milliseconds since the epoch.
 
     `last` is null if no run has ended yet. If the coordinator does not schedule the job, only `job` and `last` are
-    known. `next_due_ms` is null while the job runs, `running_since_ms` while it does not. `error` says why parts of the
-    last run that this coordinator began have failed, or why that run broke off. `broken_runs` is the number of runs in
-    a row that broke off.
+    known. `next_due_ms` is null while the job runs, `running_since_ms` while it does not. A run breaks off if it ends
+    without a report; `broken_runs` is the number of runs in a row that broke off. `error` is about the last run that
+    this coordinator began: why it broke off, or why parts of it failed. It is null if that run succeeded.
     """
 
     job: str

@@ -5,7 +5,7 @@ POST /v1/heartbeat         Heartbeat -> ClusterReply
 POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
 POST /v1/wait              WaitRequest -> WaitReply, when the wait is over
 GET  /v1/cluster           -> ClusterReply
-GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; 503 if no coordinator leads yet
+GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; 503 if no coordinator leads
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SubmittedCommand(msgspec.Struct, frozen=True):
 class SubmitRequest(msgspec.Struct, frozen=True):
     """Commands to commit, each on its own: one may be refused and the others applied. At most MAX_COMMANDS.
 
-    `seen` is the greatest chain position that the sender has seen. The coordinator reads the chain up to it, or
+    `seen` is the greatest chain position that the sender has seen. The coordinator first reads the chain up to it, or
     further.
     """
 

@@ -50,14 +50,17 @@ class TopicsReply(msgspec.Struct, frozen=True):
 
 
 class ReplicaReply(msgspec.Struct, frozen=True):
-    """A replica: its store, and the end of the part of the log that the store holds without a hole (LEO)."""
+    """A replica. `log_end` is its LEO: its store has the partition's log up to this offset, without a hole."""
 
     store: StoreId
     log_end: Offset
 
 
 class PartitionReply(msgspec.Struct, frozen=True):
-    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is the offset of the next record."""
+    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is the offset of the next record.
+
+    `leader` is null if the partition is offline.
+    """
 
     partition: PartitionIndex
     leader: StoreId | None
@@ -72,7 +75,7 @@ class PartitionReply(msgspec.Struct, frozen=True):
 
 
 class ConfigReply(msgspec.Struct, frozen=True):
-    """The value of a config key in force, and its origin: topic, cluster or default."""
+    """The effective value of a config key, and the place where it is set: topic, cluster or default."""
 
     value: str
     origin: str
@@ -104,7 +107,7 @@ class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks where the records of `ranges` are; without ranges, those of the whole topic.
+    """Asks where the records of `ranges` are; without ranges, those of the topic's first MOST_PARTITIONS partitions.
 
     The reply has at most `limit` slices.
     """
@@ -117,7 +120,7 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SliceReply(msgspec.Struct, frozen=True):
     """Records [start, end) of a partition: bytes [position, position + length) of the object under the key `object`.
 
-    The object is on these `stores`: try the first one first. Only after compaction, `records` is less than end - start.
+    The object is on the stores in `stores`: try them in this order. `records` is end - start, or less after compaction.
     """
 
     object: str
@@ -132,8 +135,8 @@ class SliceReply(msgspec.Struct, frozen=True):
 class RangeReply(msgspec.Struct, frozen=True):
     """The slices of offsets [start, end), ascending. The first slice may begin earlier, and the last may end later.
 
-    `next` is null, or, if the limit was reached, the offset at which the rest of the range begins. `lost`: offsets that
-    an unclean election or an operator gave up.
+    If the limit was reached, `next` is the offset at which the rest of the wanted range begins; otherwise it is null.
+    `lost`: ranges that overlap these offsets, and that an unclean election or an operator gave up.
     """
 
     partition: PartitionIndex
@@ -182,7 +185,7 @@ class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields
 
 
 class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The offset wanted of one partition. `at` is the log start, the high watermark, a time, or the end of an epoch."""
+    """A request for one offset of a partition. `at`: log start, high watermark, the offset at a time, or an epoch end."""
 
     partition: _PartitionNumber
     at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch
@@ -196,9 +199,9 @@ class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OffsetReply(msgspec.Struct, frozen=True):
-    """The offset; null if all records are older than the wanted time, or the leader epoch has not begun yet.
+    """The wanted offset; null if all records are older than the wanted time, or the leader epoch has not begun yet.
 
-    `leader_epoch` is null without an offset. For EndOfEpoch, it is the greatest epoch up to the wanted one; an epoch
+    `leader_epoch` is null if the offset is. For EndOfEpoch, it is the greatest epoch not above the wanted one; an epoch
     that ended without a record does not count. Otherwise it is the partition's present epoch.
     """
 

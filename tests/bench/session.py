@@ -16,13 +16,11 @@ from tests.jar import jar
 
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """local[2] with 6 GiB, and what it writes below `folder`."""
+    """local[2] with 6 GiB, unless `settings` say otherwise; its files below `folder`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = [str(jar()), settings.get("spark.jars", "")]
     builder = (
-        SparkSession.builder.config(map=dict(settings))
-        .master("local[2]")
-        .config("spark.jars", ",".join(filter(None, jars)))
+        SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -32,6 +30,7 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
         .config("spark.local.dir", str(folder))
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        .config(map={**settings, "spark.jars": ",".join(filter(None, jars))})
     )
     with ended_on_failure():
         spark = builder.getOrCreate()

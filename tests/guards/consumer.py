@@ -35,6 +35,17 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "consumer-reset-base",
+        "After a reset, records count as read from the new position on; skipped ones do not.",
+        _CORE,
+        "        if not keeps_base:\n            held.base = to, held.leader_epoch\n",
+        "",
+        (
+            _POSITIONS + "test_records_that_a_reset_leaves_out_do_not_count_as_read",
+            _POSITIONS + "test_what_an_unclean_election_gave_up_is_a_loss_or_is_read_again",
+        ),
+    ),
+    Guard(
         "consumer-group-number",
         "A group that was created again has other generations.",
         "sparklog/core/groups/membership.py",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.errors import Damaged, KeyExists, StoreUnfit
+from sparklog.core.errors import Damaged, KeyExists, OutcomeUnknown, StoreUnfit
 from sparklog.host.deadline import Deadline
 from sparklog.storage import memory, probe
 from sparklog.storage.local.store import LocalStore
@@ -66,6 +66,8 @@ class Losing(MemoryStore):
 class TellingTheWrongOne(MemoryStore):
     """Tells the loser of a race that it has won, and the winner that it has lost."""
 
+    in_doubt = False
+
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.first = threading.Lock()
@@ -78,8 +80,16 @@ class TellingTheWrongOne(MemoryStore):
             number = self.raced[key] = self.raced.get(key, 0) + 1
             if number == 1:
                 super().put_if_absent(key, body)
+                if self.in_doubt:
+                    raise OutcomeUnknown("told so")
             if number != 2:
                 raise KeyExists("told so")
+
+
+class TellingTheWrongOneOfADoubt(TellingTheWrongOne):
+    """The same, but the winner of the race does not learn its outcome."""
+
+    in_doubt = True
 
 
 @pytest.mark.parametrize("thorough", [False, True])
@@ -96,6 +106,11 @@ def test_a_store_that_holds_what_a_log_needs_passes_and_nothing_stays(tmp_path: 
         (Overwriting, "of writers that race for a key one wins", "8 of 8 writers got the answer that they created"),
         (
             TellingTheWrongOne,
+            "of writers that race for a key one wins",
+            "not that of the writer whose write was acknowledged",
+        ),
+        (
+            TellingTheWrongOneOfADoubt,
             "of writers that race for a key one wins",
             "not that of the writer whose write was acknowledged",
         ),

@@ -1,4 +1,4 @@
-"""A pending entry."""
+"""A pending entry: its slot is being claimed, or it has won the slot and is not acknowledged yet."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Attempt:
     outcome: Won | Lost | Voided | SparklogError | None = None
 
     def may_be_followed(self, waiting: int) -> bool:
-        """True if the next slot may already be claimed, given that `waiting` commands wait.
+        """True if the next slot may be claimed before this entry is acknowledged. `waiting`: how many commands wait.
 
-        This entry must be in its slot, so that only the void mark of its block remains to be checked. The next slot
-        must be in the same block and not be claimed yet. And more commands must wait than this entry holds.
+        This entry must be in its slot: then it lacks at most the check of its block's void mark, and the mirrors. The
+        next slot must be in the same block and not be claimed yet. And more commands must wait than this entry holds.
         """
         return (
             self.claim.is_there

@@ -1,8 +1,8 @@
-"""The race for a slot. The entry that wins slot n is the truth at n.
+"""The race for a slot: the first entry that is put into slot n wins, and is entry n of the chain.
 
-Put the entry. If the slot is taken, read the entry there. Then look for the void mark of its block. Without a void mark
-the slot is won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start again with the
-put, which changes nothing if the entry has landed.
+Put the entry. If the slot is taken, read the entry there. Then look for the void mark of the slot's block. Without a
+void mark the slot is won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start
+again with the put, which changes nothing if the entry has landed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Voided(msgspec.Struct, frozen=True):
-    """The block has a void mark. Reload the state to learn whether the entry counts."""
+    """The slot's block has a void mark. Reload the state from a snapshot to learn whether the entry counts."""
 
 
 class Claim:
@@ -59,8 +59,9 @@ class Claim:
     def steps(self) -> ChainMachine[Won | Lost | Voided]:
         """Put the entry, and return the outcome.
 
-        Raises OutcomeUnknown if the entry may have landed, RequestTimedOut if it can't have, ChainDamaged if the slot
-        holds damaged bytes, and the store's errors.
+        If there is none by the deadline, raises OutcomeUnknown if the entry may have landed, else RequestTimedOut.
+        Raises ChainDamaged if the slot holds damaged bytes. Raises an error of the store that a retry can't fix, or
+        OutcomeUnknown if the entry may have landed before that error.
         """
         pause_ms = FIRST_PAUSE_MS
         damaged_reads = 0

@@ -1,7 +1,7 @@
-"""The body of a large append: its objects and slices, in one immutable Arrow object beside the chain.
+"""The body of a large append: its objects and slices, in an immutable Arrow object of its own.
 
 An entry with many thousand slices would be slow for every reader, so it names this object instead
-(`AppendedByReference`). The body has no offsets: they follow from the state before the entry.
+(`AppendedByReference`). The body has no offsets: readers compute them from the state before the entry.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append.
+    """Description of the stored body of a large append.
 
     A command may have several bodies, which name different holders for the same objects. `number` tells them apart
-    (`keys.command_key`).
+    (`keys.command_key`). `objects` and `slices` are numbers too.
     """
 
     sha256: str
@@ -81,9 +81,9 @@ class CommandBody(msgspec.Struct, frozen=True):
 def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> ChainMachine[CommandBody]:
     """Put the body of a large append under its key, unless an earlier attempt has put it. Return its description.
 
-    After an unknown outcome it is safe to try again, because nothing names the body before the entry does. If an
-    earlier submission of the command has left a body with other holders of the same objects, this body gets the next
-    number. Raises RequestTimedOut, ChainDamaged (other bytes are under the command's key), or the store's own error.
+    After an unknown outcome the put is repeated, which is safe because no entry names the body yet. If an earlier
+    submission of the command has left a body with other holders of the same objects, this body gets the next number.
+    Raises RequestTimedOut, ChainDamaged (other bytes are under the command's key), or the store's own error.
     """
     command = submission.command
     if not isinstance(command, Append):
@@ -143,7 +143,7 @@ def append_of(
 ) -> Append:
     """Decode the append that `record` in entry `n` names. `body` is the stored body.
 
-    Raises ChainDamaged if its checksum is not the one in the record.
+    Raises ChainDamaged if the body's SHA-256 is not the one in the record. `url` is for that message.
     """
     key = command_key(n0, command_id, record.body)
     actual = hashlib.sha256(body).hexdigest()
@@ -174,7 +174,7 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
 
 
 def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
-    """Inverse of `encode_body`."""
+    """Decode the objects and slices of a body, as `encode_body` wrote them."""
     import pyarrow as pa
 
     table = pa.ipc.open_file(pa.py_buffer(body)).read_all()

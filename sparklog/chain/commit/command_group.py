@@ -74,7 +74,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Commands that were decided together, starting from one head. They become entry `at` if it wins its slot."""
+    """Commands that were decided one after the other, starting from `head`. The entry `at` is to have the `decided`."""
 
     head: Head
     tickets: Sequence[Ticket]
@@ -93,7 +93,7 @@ class CommandGroup:
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def end_entry(self, author: Author, nonce: str) -> bytes:
-        """Encode the decided commands as an entry, and finish the draft: it becomes the state after that entry."""
+        """Encode the decided commands as an entry, and return its bytes. The draft becomes the state after it."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
@@ -115,9 +115,9 @@ def fitting(queue: Iterable[Ticket]) -> list[Ticket]:
 
 
 def _weight(command: Command) -> int:
-    """Return the number of slices and committed offsets that a command adds to an entry.
+    """Return how much of GROUP_SLICES a command takes: the number of its slices and committed offsets.
 
-    A large append counts as SLICES_INLINE slices. A command of a kind that has neither counts as 1.
+    A large append counts as SLICES_INLINE slices, and a command other than an append or a commit of offsets as 1.
     """
     match command:
         case CommitOffsets():
@@ -132,8 +132,8 @@ def _weight(command: Command) -> int:
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> CommandGroup:
     """Decide each command on the state after the commands before it.
 
-    A refusal, or an answer without records, must not depend on a command that may fail to land. So it is dropped, and
-    its command stays undecided, in two cases: an earlier command of this group led to records, or `confirmed` is False
+    A refusal, or a result without records, must not depend on a command that may fail to land. So a command that would
+    get one stays undecided in two cases: an earlier command of this group led to records, or `confirmed` is False
     (entry `head.n` is still pending).
     """
     group = CommandGroup(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))

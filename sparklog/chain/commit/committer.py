@@ -58,10 +58,10 @@ class Committer:
         """Commit one command and return its result. A command that was committed before gets the same result again.
 
         The command may try to win a slot for `timeout_ms`. The call may last as long as the longest timeout of all
-        commands in its entry, or in an entry that it waits for. Raises the command's own error or RequestTimedOut: then
-        nothing was changed. Raises OutcomeUnknown: then look the command up by its id, or submit the same `Submission`
-        again with `in_doubt`. Raises WriteLost if an election gave up earlier records of the application: then nothing
-        was written.
+        commands in its entry, or in an entry that it waits for. If it raises the command's own error or
+        RequestTimedOut, nothing was changed. If it raises OutcomeUnknown, look the command up by its id, or submit the
+        same `Submission` again with `in_doubt`. If it raises WriteLost, an election has given up records that the
+        application wrote earlier, and nothing was written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -106,10 +106,10 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """Take the request to perform next. None if the ticket is done, or if no request is left.
+        """Take the request that this caller is to perform. None if its ticket is done, or if no request is left.
 
-        In the second case the caller must wait at its gate, which is a lock. This method also opens the gates of
-        callers whose tickets are done, and of one idle caller for each request that is left.
+        If none is left, the caller must wait at its gate, a lock. This method also opens the gates of callers whose
+        tickets are done, and one gate of an idle caller for each request that is left.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
@@ -143,9 +143,9 @@ class Committer:
         _open(gate)
 
     def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
-        """Call `_leave` while no other thread uses the machine. If this thread is interrupted meanwhile, call it again.
+        """Call `_leave` while holding `_turn`. If an interrupt hits this thread meanwhile, start again.
 
-        Otherwise the other callers would wait forever.
+        If `_leave` were not completed, the other callers would wait forever.
         """
         try:
             with self._turn:

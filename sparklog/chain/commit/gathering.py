@@ -22,8 +22,9 @@ class Gathering:
         self._look_ms = 0.0
 
     def expect(self, answered: int, waiting: int, took_ms: int, now_ms: int) -> None:
-        """Note that an entry with `answered` commands took `took_ms`, and that `waiting` commands wait already. The
-        callers of the answered commands are expected to submit again.
+        """Note that an entry with `answered` commands took `took_ms`, and that `waiting` commands wait already.
+
+        The callers of the answered commands are expected to submit again.
         """
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
@@ -41,8 +42,10 @@ class Gathering:
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """End a wait, after which `waiting` commands wait. Another wait may follow only if enough commands came
-        during this one: at least 1/LOOKS of the number of commands in the last entry.
+        """End a wait of `look_ms`: `waiting` commands wait by now.
+
+        Another wait may follow only if enough commands came during this one: at least 1/LOOKS of the number of commands
+        in the last entry.
         """
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

@@ -56,11 +56,10 @@ REST_MS = 50.0
 
 
 class GroupCommit:
-    """Commits to one chain, starting from `head`, which was read at `known_ms` (monotonic clock). `url` is only for
-    messages.
+    """Commits to one chain, starting from `head`, which was read at `known_ms` on the monotonic clock.
 
     `mirrors_wanted` takes the state after an entry, and returns the number of mirrors that must have the entry before
-    it is acknowledged.
+    it is acknowledged. `url` is only for messages.
     """
 
     def __init__(
@@ -115,8 +114,8 @@ class GroupCommit:
     def recover(self, tickets: Iterable[Ticket], now: Now) -> None:
         """Start again with these tickets, after the caller of another ticket was interrupted.
 
-        The interrupt may have come anywhere, even inside this machine, so everything that was sent is in doubt. Replies
-        to earlier requests are ignored.
+        The interrupt may have come anywhere, even inside this machine. So every command of an entry that was sent is in
+        doubt, and replies to earlier requests are ignored.
         """
         self._attempts.clear()
         self._pending.forget()
@@ -127,9 +126,7 @@ class GroupCommit:
         self._advance(now)
 
     def learn(self, head: Head) -> None:
-        """Take over a head that another thread has read. Does nothing if it is older, or while this machine has a
-        pending request or attempt.
-        """
+        """Take over a head that another thread has read, unless it is older, or a request or attempt is pending."""
         if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
 
@@ -145,8 +142,9 @@ class GroupCommit:
                 return
 
     def _may_decide(self) -> bool:
-        """True if commands wait, and either nothing is pending, or only one entry is pending and the slot after it may
-        already be claimed (`Attempt.may_be_followed`).
+        """True if commands wait, and the next slot may be claimed for them.
+
+        So it may if nothing is pending, or only one entry that `may_be_followed`.
         """
         if not self._queue:
             return False
@@ -157,8 +155,9 @@ class GroupCommit:
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide the waiting commands on the newest head, and start the next step. Return True if this may be called
-        again without waiting for a reply.
+        """Decide the waiting commands on the newest head, and start the next step.
+
+        Returns True if the next commands may be decided at once, False if a reply must come first.
         """
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
@@ -208,7 +207,7 @@ class GroupCommit:
     # ---- large commands -------------------------------------------------------------------------
 
     def _store(self, tickets: Sequence[Ticket]) -> None:
-        """Store the bodies of large commands beside the chain, before an entry names them."""
+        """Put the bodies of large commands, each as an object of its own, before an entry names them."""
         for ticket in tickets:
             stored = stored_body(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
             self._pending.run(stored, partial(self._stored, ticket))
@@ -259,7 +258,7 @@ class GroupCommit:
                     self._fail([ticket for ticket, _ in first.decided], error)
 
     def _mirror(self, attempt: Attempt) -> None:
-        """Put an entry that has won its slot on mirrors. Its commands are acknowledged once it is there."""
+        """Put an entry that has won its slot on mirrors. Its commands are acknowledged once the mirrors have it."""
         if attempt.is_mirroring:
             return
         attempt.is_mirroring = True
@@ -392,11 +391,10 @@ class GroupCommit:
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
     ) -> None:
-        """Set the results of commands that the chain has already applied, from the entries that applied them
-        (`outcome`).
+        """Set the results of commands that the chain has already applied. `outcome`: the entries that applied them.
 
-        If a result is not there, the chain is read to its end and the command is decided again, because FLOOR may have
-        passed the entry meanwhile. If the result is missing even then, the chain is damaged and the command fails.
+        If a result is not in them, FLOOR may have passed its entry meanwhile. So the chain is read to its end, and the
+        command is decided again. If the result is missing even then, the chain is damaged and the command fails.
         """
         if isinstance(outcome, SparklogError):
             outcome.landed = Landed.YES
@@ -414,7 +412,7 @@ class GroupCommit:
     # ---- after a silence ------------------------------------------------------------------------
 
     def _check_chain(self) -> None:
-        """Catch up, and check that the address still has this chain. If it has another, the waiting commands fail."""
+        """Catch up, and check that the address still has this chain. If not, the waiting commands fail."""
         self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:

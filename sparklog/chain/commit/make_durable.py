@@ -1,9 +1,9 @@
-"""Makes the newest entry durable if another process wrote it and an answer or a new block depends on it.
+"""Makes the newest entry durable, before a command is answered from it or the next block begins.
 
-If `ObjectStore.put_if_absent` raises KeyExists, it promises that the object is durable. Then all entries before it are
-durable too: those of its block are in the same directory, and no process writes into a block before the last entry of
-the previous block is durable. The author of the entry may have died before it put the entry on mirrors, so it is put
-there as well (`mirror_wait.py`).
+Another process may have written the entry, and died before the entry was durable or on mirrors. So the entry is put
+again. If `ObjectStore.put_if_absent` then raises KeyExists, it promises that the object is durable. All entries before
+it are then durable too: those of its block are in the same directory, and no process writes into a block before the
+last entry of the previous block is durable. The entry is also put on mirrors, if any are wanted (`mirror_wait.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from sparklog.storage.keys import entry_key
 def made_durable(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
     """Make the newest entry of `head` durable by putting its own bytes again, and return its number.
 
-    With `with_mirrors`, also put it on mirrors, trying until `deadline_ms`. An entry that was deleted as old is not put
-    again, since a snapshot covers it. Raises the store's errors, and what `mirror_wait.mirrored` raises.
+    If `with_mirrors`, also put it on mirrors, and repeat that until `deadline_ms` if it fails. An entry that was
+    deleted as old is not put again, since a snapshot covers it. Raises the store's errors, and what
+    `mirror_wait.mirrored` raises.
     """
     body: bytes | None = None
     stored, _ = yield Get(entry_key(head.n))

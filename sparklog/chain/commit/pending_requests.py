@@ -47,7 +47,7 @@ class PendingRequests:
         self.ask(next(steps), handle)
 
     def taken(self, request: Request) -> Handler | None:
-        """Remove a request whose reply has come, and return its handler. None if the reply is no longer expected."""
+        """Expect no reply to this request any more, and return its handler; None if no reply was expected."""
         return self._handlers.pop(request, None)
 
     def forget(self) -> None:

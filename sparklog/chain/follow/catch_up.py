@@ -50,8 +50,10 @@ def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: b
 
 
 def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine[Head]:
-    """Load the newest snapshot, and return its head if that is newer than `head`. Otherwise raise `unless`, or return
-    `head` if `unless` is None.
+    """Load the newest snapshot, and return its head if that is newer than `head`.
+
+    Otherwise raise `unless`, or return `head` if `unless` is None. Raises InconsistentClusterId if the snapshot is of
+    another cluster.
     """
     loaded, _ = yield LoadSnapshot()
     if isinstance(loaded, SparklogError):
@@ -70,7 +72,7 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine
 
 
 def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
-    """Append the bodies of the next entries to `bodies`, which has those right after `head`.
+    """Append the bodies of the next entries to `bodies`, which may already have the first ones after `head`.
 
     The first two entries are read one by one, later ones READ_WIDTH at once. Returns True at the end of the chain,
     False if the round has enough entries or bytes.
@@ -87,8 +89,10 @@ def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
 
 
 def _applied(head: Head, bodies: Sequence[bytes], url: str) -> ChainMachine[Head | ChainDamaged]:
-    """Return the head after these entries. If a block of them is being deleted, return an error instead: the caller
-    then loads a newer snapshot, and raises this error if there is no newer snapshot.
+    """Return the head after these entries, or an error if their block, or a body that one names, was deleted as old.
+
+    The caller then loads a newer snapshot, and raises the error if there is none. Raises ChainDamaged if an entry does
+    not follow the one before it.
 
     Looks for the void mark of every block that was read, including the block of the first empty slot. A void mark is
     put before the entries of its block are deleted, so if it is absent now, no entry had been deleted during the reads.
@@ -126,10 +130,9 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
 
 
 def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> ChainMachine[ChainDamaged]:
-    """Raise ChainDamaged for an entry that does not follow the one before it.
+    """Raise ChainDamaged for an entry that does not follow the one before it, unless its block has a void mark by now.
 
-    If the entry's block has a void mark by now, nothing is raised, since a newer snapshot may help. Instead, return the
-    error to raise if there is no newer snapshot.
+    If it has one, a newer snapshot may help. Then return the error that is to be raised if there is no newer snapshot.
     """
     mark, _ = yield Get(void_key(entry_block(entry.n)))
     check_answered(mark)

@@ -98,7 +98,7 @@ class Follower:
         """Return a head with everything written before the call.
 
         Concurrent callers share a round of reading if it begins after their calls. Raises StoreUnavailable,
-        ChainDamaged, UnsupportedVersion.
+        ChainDamaged, UnsupportedVersion, and InconsistentClusterId if another cluster is at the address.
         """
         wanted = self._begun + 1
         with self._reading:
@@ -109,7 +109,7 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Make `head` the newest known head, unless a newer one is known. In both cases, call the field `on_head`."""
+        """Make `head` the newest known head, unless a newer one is known. Then call `on_head` in any case, if set."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
@@ -117,16 +117,16 @@ class Follower:
             self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Replace `head` by `equal`, unless there is a newer head.
+        """Replace `head` by `equal`, unless `head` is not the newest known head any more.
 
-        `equal` has the same state, but its tables are divided into other blocks.
+        `equal` has the same state, but its tables are divided into blocks in another way.
         """
         with self._publishing:
             if self.head is head:
                 self.head = equal
 
     def learn_snapshot(self, manifest: snapshot.Manifest) -> None:
-        """Remember this snapshot if it is the newest known one. Forget all chunks that it does not name."""
+        """Remember this snapshot and its chunks if it is the newest known one. Forget the chunks of older ones."""
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
@@ -156,9 +156,8 @@ class Follower:
     def is_same_chain(self) -> bool:
         """True if the store still has the chain that this object has read (`same_chain.py`).
 
-        False if that chain is gone, if another chain is there, or if this object has read nothing yet.
-
-        Raises the store's errors.
+        False if that chain is gone, if another chain is there, or if this object has read nothing yet. Raises the
+        store's errors.
         """
         if self.head.n < 0:
             return False
@@ -217,7 +216,7 @@ class Follower:
         return Head(state, manifest.entry_hash)
 
     def _check_end(self) -> None:
-        """Raise ChainDamaged if an entry is missing but later ones exist: writing into the gap would fork the log."""
+        """Raise ChainDamaged if the next entry is missing but later ones exist: a write there would fork the chain."""
         for _ in range(CHECKS_OF_END):  # a busy writer may always have added one more
             n = self.head.n
             beyond = self.store.first_key_after(LOG, entry_key(n))  # in any block: n + 1 may be the last of its block

@@ -1,6 +1,7 @@
 """Finds entries that readers ignore, because another coordinator had taken over from their author before.
 
-A process that replays the chain notices such entries. This module checks a few entries without a replay.
+A process that replays the chain notices such entries by itself. This module finds them without a replay, for callers
+that read only a few entries.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
     """Return the numbers of those `entries` (ascending) that readers ignore.
 
     `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. If
-    `newest` has taken over from one of the authors, entries before the first of `entries` are read as well: back to
-    the newest of them that has a CLAIM by its own author, but at most LOOK_BACK. Raises what `before` raises.
+    `newest` has taken over from one of the authors, earlier entries are read too, to learn which coordinator was in
+    force before the first of `entries`. They are read backwards, until one has a CLAIM by its own author, or until
+    LOOK_BACK were read. Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()

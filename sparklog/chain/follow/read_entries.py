@@ -39,7 +39,7 @@ def read_entries(numbers: Iterable[EntryNumber], url: str) -> ChainMachine[list[
 
 
 def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, CommandResult]]:
-    """The commands of the entries, each with its result."""
+    """Yield each command of the entries, with its result."""
     for entry in entries:
         for command in entry.commands:
             yield command, result_of(command, entry.at)
@@ -50,8 +50,8 @@ def answered(
 ) -> list[tuple[Ticket, EntryNumber]]:
     """Set the results of tickets from `entries`, and return the tickets whose results are not there.
 
-    `committed` has each ticket with the number of the entry that applied its command. A ticket gets an error instead if
-    an election has given up its records since, according to the newest `state`.
+    `committed` has each ticket with the number of the entry that applied its command. A ticket gets an error instead of
+    a result if an election has given up its records since, according to `state`, the newest one.
     """
     results = {command.command_id: result for command, result in results_in(entries)}
     for ticket, _ in committed:

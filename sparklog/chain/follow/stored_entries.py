@@ -26,9 +26,9 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
-    """Return entry `n`, or None if its slot is empty. Raises ChainDamaged, UnsupportedVersion.
+    """Return entry `n`, or None if its slot is empty. Raises ChainDamaged, UnsupportedVersion, and the store's errors.
 
-    The entry counts only if its block has no void mark: check that with `deleted_blocks`.
+    The entry counts only if its block has no void mark: check that afterwards with `deleted_blocks`.
     """
     try:
         body = store.get(entry_key(n))
@@ -38,9 +38,9 @@ def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
-    """Yield the existing entries of [first, end), in order, except in blocks with a void mark. Raises ChainDamaged.
+    """Yield the existing entries of [first, end), in order, except in blocks with a void mark.
 
-    READ_WIDTH entries are read in parallel.
+    All are read before the first one is yielded, READ_WIDTH in parallel. Raises what `stored_entry` raises.
     """
     with ThreadPoolExecutor(READ_WIDTH) as pool:
         existing = [stored for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)) if stored]

@@ -1,4 +1,4 @@
-"""The mirror of a chain on one other store: whole up to some entry, and never with a hole.
+"""The mirror of a chain on one other store. It is whole up to some entry: it has everything up to that entry.
 
 An entry counts only if the mirror has everything before it, starting from entry 0, or from a snapshot that was put
 since the store's registration. So each mirror by itself is enough for a restore. All its objects must be on the same
@@ -46,12 +46,11 @@ _BY_REFERENCE = b'"appended-by-reference"'
 
 
 class Mirror:
-    """The mirror of the chain at `source` on `target`, which is registered as `store`. Call `extend` from one thread at
-    a time.
+    """The mirror of the chain at `source` on `target`, which is registered as `store`.
 
     `check_incarnation` raises unless the store has its registered INCARNATION. `check_others` raises if another chain
     owns one of the cluster's stores. `whole_to` is the entry up to which this process knows the mirror to be whole;
-    None if unknown.
+    None if unknown. Call `extend` from one thread at a time.
     """
 
     def __init__(
@@ -126,9 +125,10 @@ class Mirror:
             put(self._place, key, bytes(self._source.get(key)))
 
     def _catch_up(self, request: MirrorEntry) -> list[str]:
-        """Put the missing entries before the requested one on the mirror, or a snapshot if too many are missing.
+        """Put the entries before the requested one that the mirror lacks, or a snapshot as of the requested entry.
 
-        Returns the keys of the objects that were put, and of the newest objects that were there before.
+        The snapshot is put if too many entries are missing, or if the source does not have them any more. Returns the
+        keys of the objects that were put, and of the newest objects that were there before.
         """
         begin = None if request.body is None else self._beginning(request.head.state)
         lacking = None if begin is None else self._lacking(begin, request.head.n)
@@ -148,7 +148,7 @@ class Mirror:
         return keys
 
     def _lacking(self, begin: int, end: int) -> range | None:
-        """Return the entries of [begin, end), from the first missing one on. None if they are too many to copy."""
+        """Return the entries of [begin, end) from the first one that the mirror lacks. None if they are too many."""
         if entry_block(end) - entry_block(begin) > 1:
             return None
         existing = set(self._existing_entries(begin, end))

@@ -9,7 +9,7 @@ from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
 
 
 class MirrorPlace:
-    """The mirror of chain `chain_id` on `store`, under the keys of the originals. A view without state."""
+    """The mirror of chain `chain_id` on `store`. Each object has the key of its original in the chain."""
 
     read_ahead = 0
 

@@ -8,15 +8,15 @@ from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplica
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Too few stores that could have a mirror are registered and not fenced. So another attempt can't help."""
+    """More mirrors are wanted than there are stores, other than the chain's own and fenced ones. A retry can't help."""
 
 
 def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[None]:
     """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it is already deleted.
 
-    Tries again until `deadline_ms` while too few mirrors have the entry. Raises the error of the last attempt. The
-    entry then stays in its slot, and a later call can put it on mirrors. Until then, it is lost if the chain's own
-    store is lost.
+    Tries again until `deadline_ms` (monotonic) while too few mirrors have the entry, then raises the last error. Raises
+    InconsistentClusterId and TooFewStores at once. After an error the entry stays in its slot, and a later call can put
+    it on mirrors. Until then, it is lost if the chain's own store is lost.
     """
     pause_ms = FIRST_PAUSE_MS
     while True:

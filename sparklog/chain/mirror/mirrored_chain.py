@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 
 class MirroredChain(MirrorPlace):
-    """A view of all mirrors of a chain, for reading. An object that is missing, damaged or unreadable on one store is
-    read from the next store.
+    """A view of all mirrors of a chain, for reading.
 
-    With `accept_loss`, an entry that is damaged on every store counts as missing, so that the chain ends before it.
+    An object that is missing, damaged or unreadable on one store is read from the next one. With `accept_loss`, an
+    entry that no store has undamaged counts as missing, so that the chain ends before it.
     """
 
     def __init__(self, stores: Sequence[ObjectStore], chain_id: str, *, accept_loss: bool = False) -> None:
@@ -70,10 +70,10 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _whole(self, place: MirrorPlace, key: str) -> memoryview:
-        """Read an object from one store, and check it. Raises ChainDamaged if its checksum is wrong.
+        """Read an object other than an entry from one store. Raises ChainDamaged if its checksum is wrong.
 
         The right checksum is in the frame of a manifest, in the key of a chunk, and in the entry that names a command's
-        body.
+        body. If that entry has not been read, the body is not checked.
         """
         body = place.get(key)
         if key.startswith(SNAPSHOTS):
@@ -128,8 +128,9 @@ def last_mirrored(place: MirrorPlace) -> int:
 
 
 def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
-    """Find an entry or snapshot on one mirror that is newer than entry `n`. Return its number, and words for it to
-    use in a message. None if there is nothing newer.
+    """Find an entry or snapshot on one mirror that is newer than entry `n`; None if there is none.
+
+    Returns its number, and its description for a message.
     """
     newest = _newest_snapshot(place)
     if newest > n:

@@ -38,7 +38,7 @@ _SYSTEM = SystemClock()
 
 
 class _Lane:
-    """The work for one mirror: at most one task at a time, in its own thread. `error` is the last task's error."""
+    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time. `error`: its error."""
 
     def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
@@ -91,11 +91,11 @@ class Mirrors:
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
-        """Return the number of mirrors that must have an entry: `metadata.copies`, or the number of stores elsewhere
-        than the chain if that is smaller.
+        """Return the number of mirrors that must have an entry before it is acknowledged.
 
-        A fenced store counts, although it can't have a mirror. So with too few other stores, no entry is acknowledged
-        until a new store is registered or the fenced store is removed.
+        It is `metadata.copies`, or the number of stores elsewhere than the chain if that is smaller. A fenced store
+        counts, although it can't have a mirror. So with too few other stores, no entry is acknowledged until a new
+        store is registered or the fenced store is removed.
         """
         copies = effective_cluster(state.config).metadata_copies if state.config else 0
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
@@ -139,9 +139,9 @@ class Mirrors:
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
 
     def snapshot(self, n: int) -> None:
-        """Put the snapshot of entry `n` on all mirrors that are whole and not busy. Log failures.
+        """Put the snapshot of entry `n` on the mirrors that this process knows to be whole. Failures are only logged.
 
-        Waits at most SNAPSHOT_WAIT_MS for each mirror.
+        Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for each of the others.
         """
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
@@ -157,7 +157,7 @@ class Mirrors:
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
         """Return True if the lane's task, which has ended, made the mirror whole up to the requested entry.
 
-        If the task failed, its error is added to `failures`, and the store is tried last for AVOIDED_MS; but
+        If the task failed, its error is added to `failures`, and the store is tried last for AVOIDED_MS. But
         InconsistentClusterId and interrupts are raised.
         """
         error = lane.error
@@ -188,8 +188,9 @@ class Mirrors:
         return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
-        """Return the lanes of the stores that may have a mirror, in the order to try them. The error of a store that
-        can't be opened is added to `failures`.
+        """Return the lanes of the stores that may have a mirror, in the order to try them.
+
+        The error of a store that can't be opened is added to `failures`.
         """
         lanes = []
         for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):

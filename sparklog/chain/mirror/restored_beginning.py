@@ -1,7 +1,7 @@
 """The beginning of a restored chain: its first entry, and the manifest of the snapshot as of that entry.
 
-They are first put together into one object, and then each under its own key. So a later process that finds the object
-can finish the restore, even if none of the restore's sources can be read any more.
+First both are put as one object, then each one under its own key. So a later process that finds the object can finish
+an interrupted restore, even if none of the restore's sources can be read any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def encoded_beginning(beginning: Beginning) -> bytes:
 
 
 def decoded_beginning(body: bytes, key: str, url: str) -> Beginning:
-    """Inverse of `encoded_beginning`. Raises ChainDamaged, UnsupportedVersion."""
+    """Decode the beginning that was read from `key` at `url`. Raises ChainDamaged, UnsupportedVersion."""
     try:
         return msgspec.msgpack.decode(unframe("restore", body, key, url), type=Beginning)
     except msgspec.DecodeError as error:

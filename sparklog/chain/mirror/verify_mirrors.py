@@ -60,8 +60,9 @@ class _MirrorCheck:
                 self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """Yield each entry on the mirror, in order: its number, its bytes there, and its bytes in the chain. Missing
-        bytes are None.
+        """Yield each entry on the mirror, in order: its number, its bytes there, and its bytes in the chain.
+
+        The bytes are None if the entry is missing.
         """
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:

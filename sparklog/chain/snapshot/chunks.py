@@ -26,10 +26,10 @@ _log = logging.getLogger("sparklog")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """An immutable object in the store: its checksums and its size.
+    """Description of a chunk, an immutable object in the store: its checksums and its size.
 
-    For a chunk of a table, `rows` is its number of rows, and `dead` has the rows that have died since it was written,
-    as runs [low, high).
+    For a chunk of a table, `rows` is its number of rows, and `dead` has the rows that were removed from the table since
+    the chunk was written, as ranges [low, high).
     """
 
     sha256: str
@@ -40,8 +40,9 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, Chunk]) -> tuple[Chunk, ...]:
-    """Return the chunks of a table's blocks. A block without a chunk in `known` is encoded: its chunk is added to
-    `known`, and the bytes to `prepared`.
+    """Return the chunks of a table's blocks. `known` and `prepared` are by SHA-256.
+
+    A block without a chunk in `known` is encoded: its chunk is added to `known`, and its bytes to `prepared`.
     """
     chunks = []
     for block in blocks:

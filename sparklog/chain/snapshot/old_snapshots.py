@@ -1,4 +1,4 @@
-"""Deletes objects that are not needed any more: old snapshots, chunks that no snapshot names, bodies of large commands.
+"""Deletes what opening the chain does not need: old snapshots, unnamed chunks, old bodies of large commands.
 
     list the objects -> decide which to delete (pure) -> delete manifests, then chunks, then bodies
 
@@ -38,8 +38,9 @@ class FoundSnapshot(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Objects of a chain's store, some of which may be old: snapshots, newest first; chunks; and bodies of those
-    commands that the newest FLOOR has passed.
+    """Objects in a chain's store, some of which may be old.
+
+    `snapshots` are listed newest first. `bodies` are those of commands that the newest FLOOR has passed.
     """
 
     snapshots: tuple[FoundSnapshot, ...]
@@ -123,8 +124,9 @@ def _is_below(key: str, floor: EntryNumber) -> bool:
 
 
 def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
-    """Delete the objects of `old` one by one, despite failures. If a manifest can't be deleted, keep all chunks and
-    bodies.
+    """Delete the objects of `old` one by one, and continue after failures.
+
+    But if a manifest can't be deleted, keep all chunks and bodies.
     """
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
@@ -170,9 +172,9 @@ def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey
 
 
 def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
-    """Delete a chunk. Put it back after an error, or if a snapshot that may name it has appeared meanwhile.
+    """Delete a chunk, and put it back if a snapshot that may name it has appeared meanwhile, or after an error.
 
-    Returns False if it was put back, or was already gone.
+    Returns False if it was put back, or was already gone. Raises the store's errors.
     """
     try:
         body = bytes(store.get(chunk))

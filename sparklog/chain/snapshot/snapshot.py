@@ -3,8 +3,8 @@
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
     meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the other parts of the state
 
-A chunk that has not changed since the last snapshot is not written again: the new manifest names it, with the table
-rows that have died since. So the cost of a snapshot depends only on what changed.
+A chunk that has not changed since the last snapshot is not written again. The new manifest names it, with the rows that
+were removed from its table since. So the cost of a snapshot depends only on what changed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SmallState(msgspec.Struct, frozen=True):
-    """The small parts of the state, which change with nearly every entry."""
+    """The small parts of the state. They are in one chunk, which nearly every snapshot writes again."""
 
     stores: tuple[Store, ...]
     producers: tuple[StoredProducer, ...]
@@ -92,9 +92,10 @@ class SmallState(msgspec.Struct, frozen=True):
 
 
 class StoredGroups(msgspec.Struct, frozen=True):
-    """The consumer groups, and the metadata texts that were committed with their offsets.
+    """The consumer groups, and the metadata texts that clients committed with their offsets.
 
-    An element of `metadata` is a group's number, a partition (see `slice_table.partition_key`) and a text.
+    Each element of `metadata` is the number of a group, the number of a partition (`slice_table.partition_key`), and
+    the text.
     """
 
     groups: tuple[ConsumerGroup, ...] = ()
@@ -104,7 +105,8 @@ class StoredGroups(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot without the bytes of its chunks. `entry_hash` is the hash of entry `n`.
 
-    `results` are chunks of the table of commands. Stored partitions name a store by its position in `stores`.
+    `results` are the chunks of the table of applied commands. The chunk `partitions` names a store by its position in
+    `stores`.
     """
 
     chain_id: str
@@ -252,7 +254,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
     """Load the newest snapshot that can be read. None if the state must be built from the entries alone.
 
     A damaged snapshot is skipped with a warning, because older snapshots and the entries lead to the same state. Raises
-    ChainDamaged if no snapshot can be read and the first entries are gone.
+    ChainDamaged if all snapshots are damaged and entry 0 is gone, UnsupportedVersion, and the store's errors.
     """
     first: ChainDamaged | None = None
     for key in _newest_first(store):
@@ -271,8 +273,9 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Yield the keys of manifests, newest first. A new manifest that appears meanwhile comes next, because vacuum may
-    delete older ones soon.
+    """Yield the keys of manifests, newest first.
+
+    A new manifest that appears meanwhile comes next, because vacuum may delete older ones soon.
     """
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
@@ -285,7 +288,7 @@ def _newest_first(store: ObjectStore) -> Iterator[str]:
 
 
 def newest(store: ObjectStore) -> Manifest | None:
-    """Return the manifest of the newest snapshot, or None if there is no snapshot. Raises ChainDamaged."""
+    """Return the manifest of the newest snapshot; None if there is none. Raises ChainDamaged, UnsupportedVersion."""
     for key in _newest_first(store):
         try:
             return read_manifest(store, key)
@@ -295,7 +298,7 @@ def newest(store: ObjectStore) -> Manifest | None:
 
 
 def read_manifest(store: ObjectStore, key: str) -> Manifest:
-    """The manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
+    """Read the manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
     payload = unframe("snapshot", store.get(key), key, store.url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)

@@ -1,6 +1,6 @@
-"""A partition in the form of snapshots. A store is a number, and a field is None if it has its usual value.
+"""A partition as a snapshot stores it: each store is a number, and a field with its usual value is None.
 
-This form is small, because a snapshot has all partitions, which may be 100,000.
+This form is small, because a snapshot has all partitions of the cluster, maybe 100,000.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ StoredStores = tuple[int, ...]  # positions in the snapshot's list of stores
 
 
 class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
-    """Fields that few partitions need: those with too few replicas in sync, a move under way, or lost records."""
+    """Fields that few partitions need: those with an ELR, a move under way, or lost records."""
 
     elr: StoredStores
     adding: StoredStores
@@ -28,8 +28,9 @@ class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
-    """A partition. If `isr` is None, all replicas are in sync. If `log_ends` or `high_watermark` is None, it equals
-    `next_offset`.
+    """A partition in stored form. If `isr` is None, all replicas are in sync.
+
+    If `log_ends` is None, all replicas end at `next_offset`. If `high_watermark` is None, it equals `next_offset`.
     """
 
     topic_id: TopicId
@@ -49,7 +50,7 @@ class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartition:
-    """Return the partition in stored form. `numbers` has the number of each store."""
+    """Return the partition in stored form. `numbers`: each store's position in the snapshot's list of stores."""
     value = partition.replication
 
     def numbered(stores: Iterable[StoreId]) -> tuple[int, ...]:
@@ -81,7 +82,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Return the partition from which `stored` made this form. The store with number n is `stores[n]`.
+    """Return the partition whose stored form this is. The store with number n is `stores[n]`.
 
     Raises IndexError for a number that is not in `stores`.
     """

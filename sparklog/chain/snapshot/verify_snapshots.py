@@ -17,8 +17,9 @@ Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, 
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """Return the manifests that can be read, oldest first. `differs` is called for damaged ones. Manifests
-    that were deleted meanwhile are left out.
+    """Return the manifests that can be read, oldest first. `differs` is called for damaged ones.
+
+    Manifests that were deleted meanwhile are left out.
     """
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):

@@ -54,7 +54,7 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first SIGTERM or SIGINT, and restore the previous handlers: a second one ends the process."""
+    """Call `stop` at the first SIGTERM or SIGINT, and restore the previous handlers, so that a second one kills."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

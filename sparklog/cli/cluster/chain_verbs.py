@@ -77,7 +77,7 @@ def _names(state: ClusterState) -> dict[int, str]:
 
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))
 def state() -> None:
-    """Show the current state of the chain in numbers."""
+    """Show the newest entry of the chain, FLOOR, the newest snapshot, and counts of what the state consists of."""
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
         follower = cluster.connection.follower

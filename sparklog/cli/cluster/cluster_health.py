@@ -39,9 +39,10 @@ def health() -> None:
     replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
     a job failed; more than 10,000 entries were written since the newest snapshot.
 
-    These are only remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all
-    problems of a fenced store; a newest entry whose time is 10 s or more ahead of this machine's clock; a lost index,
-    which readers rebuild from its object; freed space that `sparklog store reserve` had kept for commits.
+    These are only remarks, and do not change the exit code: replicas that are not in sync; a store that is fenced or
+    whose agent is down, and all problems of a fenced store; a newest entry whose time is 10 s or more ahead of this
+    machine's clock; a lost index, which readers rebuild from its object; a disk whose space for commits was freed and
+    is not reserved again (`sparklog store reserve`).
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
@@ -245,9 +246,9 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """Return the numbers of orphans in the report of the last vacuum, or None without a report.
+    """Return the numbers of orphans that the last vacuum found and deleted, and its time; None if none has run.
 
-    A new count would have to list every store.
+    They come from its report, because counting them again would need a listing of every store.
     """
     import msgspec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -21,9 +21,6 @@ from sparklog.cli.output import (
 )
 from sparklog.core.describe.readable import counted
 from sparklog.options.key_value import config_changes, key_values, store_addresses
-
-if TYPE_CHECKING:
-    pass
 
 _APPLICATIONS_PER_COMMAND = 1_000
 
@@ -54,7 +51,7 @@ def init(
         help="A config key of the cluster (docs/config.md); may be given several times.",
     ),
 ) -> None:
-    """Create a cluster at --cluster: mark its stores and write entry 0 of its metadata chain.
+    """Create a cluster at --cluster: put a file INCARNATION on each store, and write entry 0 of the metadata chain.
 
     If --cluster is on a disk, 4 MiB are reserved there. If the disk is ever full, sparklog store free frees them.
     """
@@ -74,7 +71,7 @@ def init(
 
 
 def _make_reserve(url: str) -> None:
-    """Reserve space for commits if the metadata is on a disk. If that fails, only print a warning."""
+    """Reserve space for `sparklog store free`, if the metadata is on a disk. If that fails, only print a warning."""
     from sparklog.core.errors import SparklogError
     from sparklog.storage.local.store import LocalStore
     from sparklog.storage.open_store import open_store

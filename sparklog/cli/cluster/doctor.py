@@ -29,9 +29,9 @@ CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doct
 
 
 class Diagnosis(NamedTuple):
-    """The result of a check of `what`, such as a store or this machine. `check` is the condition that should hold.
+    """The result of one check of `what`, such as a store or this machine. `check` is the condition that should hold.
 
-    `problem` is "ok" or the problem; `mend` is the remedy, if there is one.
+    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy; None if there is none.
     """
 
     what: str
@@ -118,7 +118,7 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
 
 
 def _extra(what: str, url: str) -> list[Diagnosis]:
-    """Check that the packages for the address `url` of the store `what` are installed. Return [] if it needs none."""
+    """Check that the packages which the address `url` of the store `what` needs are installed. [] if it needs none."""
     from importlib.util import find_spec
 
     from sparklog.core.extras import MODULES, extra_of, install_line
@@ -211,7 +211,7 @@ def _tasks() -> Iterator[Diagnosis]:
 
 
 def mend_tasks(driver: Installation, tasks: Installation) -> str:
-    """The remedy that makes the Python of the tasks like the driver's."""
+    """Return the remedy for a difference between driver and tasks: the Python to set, or the packages to install."""
     version = driver.python.rpartition(".")[0]
     if tasks.python.rpartition(".")[0] != version:
         return f"set PYSPARK_PYTHON (or spark.pyspark.python) to a Python {version} that every executor has"

@@ -165,7 +165,7 @@ def reserve() -> None:
 
 
 def _disk_of_metadata() -> LocalStore:
-    """The disk that holds the metadata. Raises InvalidInput if the metadata is on a server or on another machine."""
+    """Return the store on this machine's disk that has the metadata. Raises InvalidInput if it is elsewhere."""
     from sparklog.core.errors import InvalidInput
     from sparklog.storage.keys import LOG
     from sparklog.storage.local.store import LocalStore

@@ -10,7 +10,7 @@ EPILOG = ending("spark-submit --jars $(sparklog jar) job.py")
 def jar() -> None:
     """Print the path of sparklog's JAR, for spark-submit --jars and spark.jars.
 
-    With it, Spark reads records in Java instead of Python: faster, and with the same rows (docs/columns.md).
+    With the JAR, Spark reads records in Java instead of Python: the same rows, but faster (docs/columns.md).
     """
     from sparklog.spark.jar import jar_path
 

@@ -1,4 +1,4 @@
-"""Runs a maintenance job for a verb: the options that all jobs have, the report, and the message after Ctrl-C."""
+"""The common part of the `sparklog job` verbs: shared options, the run, its report, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,9 +36,12 @@ def run_on_spark(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job with its tasks on Spark, and write its report. A dry run prints its plan to stdout.
+    """Run a maintenance job with its tasks on Spark, and write its report.
 
-    `session` starts Spark, and is called when the job has tasks. `now` is the option --now, `report_file` is --report.
+    `run` is the function of the job, such as `run_roll`. `session` starts Spark; it is called once the job has tasks,
+    or at once if YARN runs this driver. `now` is the option --now, `report_file` is --report. A dry run prints its plan
+    to stdout, or to stderr if JSON goes to stdout. Raises InvalidOption for a malformed `now`, InvalidInput without a
+    Spark that sparklog supports, and the errors of the job and of `run_to_report`.
     """
 
     def run_here() -> JobReport:

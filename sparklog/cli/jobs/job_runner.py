@@ -23,9 +23,10 @@ JOB_COMMAND = typer.Option(
 
 
 def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
-    """Return a function from a cluster's address to the runner of its jobs, or None if --job-command is none.
+    """Return a function that makes the job runner for a cluster's address; None if the job command is "none".
 
-    `given` is the option --job-command. Raises InvalidInput for a malformed command.
+    `given` is the option --job-command. If it is None, the environment or the config file names the job command.
+    Raises InvalidInput for a malformed command.
     """
     from sparklog.maintenance.job_command import LOCAL, JobCommand, command_words
 

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 
 def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None) -> None:
-    """Run the jobs `names` once, or every `every_s` seconds until SIGTERM or SIGINT.
+    """Run the jobs `names` once, or every `every_s` seconds until SIGTERM or SIGINT; then print each job's last run.
 
-    Without `names`, run the jobs that coordinators schedule. Raises typer.Exit if the last run of any job failed.
+    Without `names`, run the jobs that coordinators schedule. Raises InvalidInput for an unknown job or a job command
+    that is "none" or malformed, KeyboardInterrupt if a signal stops a single pass, and typer.Exit if the last run of
+    any job failed.
     """
     from sparklog.maintenance.jobs import JOBS, SCHEDULED, in_order
 
@@ -58,7 +60,7 @@ def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None)
 
 
 class _RunAll:
-    """One call of run-all. `rows` holds the last run of each job by name, for the table at the end."""
+    """One call of `sparklog job run-all`. `rows`: by job name, the table row of the job's last run in this call."""
 
     def __init__(self, runner: JobRunner, jobs: Sequence[str]) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
@@ -118,7 +120,7 @@ class _RunAll:
 
 
 def scheduled(connection: Connection) -> tuple[JobStanding, ...] | None:
-    """The jobs as the coordinator in force reports them, or None if none is in force.
+    """Return the coordinator's report on the jobs; None if no coordinator is in force.
 
     Raises SparklogError if the coordinator does not answer.
     """
@@ -138,7 +140,11 @@ def _warn_if_scheduled(connection: Connection) -> None:
 
 
 def status_rows(runs: Mapping[str, LastRun], jobs: Sequence[JobStanding] | None) -> list[dict[str, Any]]:
-    """Return a row for each job: its last run and, unless `jobs` is None, its state and next run at the coordinator."""
+    """Return a row for each job, with its last run.
+
+    `jobs` is the coordinator's report on its jobs. Unless it is None, each row also says since when the job is running,
+    when it is next due, and the error of the last run that the coordinator began.
+    """
     from sparklog.maintenance.jobs import in_order
 
     standing = {job.job: job for job in jobs or ()}

@@ -91,7 +91,8 @@ def vacuum(
 ) -> None:
     """Delete uploads that no write can commit any more, and old entries and snapshots of the metadata.
 
-    All of these are kept for a little longer than floor.delay.ms (default: seven days).
+    All of these are kept for a little longer than floor.delay.ms (default: seven days). With --topic, only sealed
+    segments of these topics are deleted, because the name of an append object does not say its topic.
     """
     from sparklog.maintenance.space.vacuum_job import run_vacuum
 
@@ -110,9 +111,9 @@ def replication(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Copy missing records to the stores of replicas, with many tasks at once, and report the replicas' new ends.
+    """Copy the records that replicas lack to their stores, in many tasks at once, and commit the new LEOs.
 
-    Agents do the same step by step. This job may run while agents run.
+    Agents do the same work in smaller steps. This job may run while agents run.
     """
     from sparklog.maintenance.replication_job import run_replication
 
@@ -134,7 +135,7 @@ def verify(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Compare all stored objects with the chain, byte for byte. Changes nothing.
+    """Compare all stored objects with the chain, byte for byte. Repairs nothing.
 
     Without --topic and --store, also verify the metadata chain and its copies. Exit 1 if anything differs or could not
     be read. The report lists each difference with the offsets that it affects and with advice.
@@ -217,9 +218,9 @@ def run_all(
 
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """Show the outcome of the last run of each job. Exit 5 if one failed.
+    """Show the outcome of the last run of each job. Exit 5 if a run failed or broke off.
 
-    With a coordinator, also show when each job runs next, and why its last run broke off.
+    With a coordinator, also show when each job is next due, and why the last run that it began failed or broke off.
     """
     from sparklog.cli.jobs.job_schedule import scheduled, status_rows
     from sparklog.wire.job_messages import last_run

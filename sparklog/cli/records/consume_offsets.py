@@ -16,9 +16,10 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits 
 
 
 def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
-    """Return the offsets [start, end) of a partition to print; `end` is None if `offset` (the option) gives none.
+    """Return the offsets [start, end) of a partition to print; `end` is None unless `offset` is @A:B.
 
-    Raises InvalidOption for a malformed `offset`, OffsetOutOfRange for one that can't be read.
+    `offset` is the option --offset. Raises InvalidOption if it is malformed, OffsetOutOfRange for an offset N below the
+    log start or above the high watermark, and the errors of `Cluster.offset_for_time`.
     """
     low, high = partition.log_start, partition.high_watermark
     if offset == "start":
@@ -43,10 +44,10 @@ def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset:
 
 
 def times_of(text: str) -> list[int]:
-    """Parse A or A:B into one or two times, in microseconds since the epoch.
+    """Parse the text A or A:B of --offset @A:B into one or two times, in microseconds since the epoch.
 
-    ISO times contain colons, so split at the first colon with a time on each side. Raises InvalidOption, also if B is
-    before A.
+    ISO times contain colons, so the text is split at the first colon that has a valid time on each side. Raises
+    InvalidOption for an invalid time, or if B is before A.
     """
     colons = [index for index, character in enumerate(text) if character == ":"]
     for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):

@@ -36,9 +36,10 @@ RECORDS_PER_TABLE = 10_000  # a group member commits after this many, which also
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The records to read: from `topics`, or from all topics that match `pattern`. `offset` is the option --offset.
+    """The options of `sparklog consume` that choose the records: those of `topics`, or of topics that match `pattern`.
 
-    Empty `partitions` mean all partitions; `num` None means no limit, and `columns` None all columns.
+    If `partitions` is empty, all partitions are read. `num` is the maximum number of records; None: no limit.
+    `columns`: the columns to read; None: all.
     """
 
     topics: Sequence[str]
@@ -68,8 +69,8 @@ class Reader(Protocol):
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
     """Yield the records to print. Asking for the next table confirms that the previous one was printed.
 
-    Raises the errors of `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption if --offset gives
-    an end although there is a group.
+    Raises the errors of `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`, and InvalidOption if --offset is
+    @A:B and `group` is given.
     """
     reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
     left = wanted.num
@@ -87,11 +88,12 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 
 
 class AloneReader(RebalanceListener):
-    """Reads one partition after the other, each until it reaches its high watermark, which may rise meanwhile.
+    """Reads without a group, one partition after the other. With --offset @A:B, it ends at B, even with --follow.
 
-    With --follow, it then reads new records of all these partitions. Unless --partition chose them, it also follows
-    partitions that are added later and, with a pattern, new topics. Records that retention removes before they are read
-    are skipped with a warning.
+    Otherwise, it reads each partition until it reaches the high watermark, which may rise meanwhile. With --follow, it
+    then reads new records of all these partitions. Unless --partition chose them, it also follows partitions that are
+    added later and, with a pattern, new topics. Records that retention removes before they are read are skipped with a
+    warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
@@ -143,7 +145,7 @@ class AloneReader(RebalanceListener):
         """Do nothing: this reader commits no offsets."""
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """Follow these partitions: each from the offset that was reached, or from its log start if it is new."""
+        """Continue each of these partitions at the offset already reached in it; begin a new one at its log start."""
         for place in partitions:
             if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # created since the start
                 self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
@@ -164,7 +166,10 @@ class AloneReader(RebalanceListener):
                 print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
-        """Return the offset at which to stop in partition `place`: the end given by --offset, or the high watermark."""
+        """Return the offset at which to stop in a partition: the end given by --offset, else the high watermark.
+
+        Raises UnknownTopicOrPartition if the topic was deleted.
+        """
         end = self._ends.get(place)
         if end is not None:
             return end
@@ -203,7 +208,10 @@ class AloneReader(RebalanceListener):
         return table.filter(pc.less(table["offset"], end)) if self._ends else table
 
     def _go(self, place: Place, offset: int) -> None:
-        """Continue partition `place` at `offset`. If that record was removed, warn and continue at the log start."""
+        """Continue partition `place` at `offset`. If the log starts above it, warn and continue at the log start.
+
+        Raises OffsetOutOfRange if `offset` is above the high watermark.
+        """
         while True:
             try:
                 self.consumer.seek(place, offset)
@@ -232,9 +240,10 @@ class AloneReader(RebalanceListener):
 
 
 class MemberReader(RebalanceListener):
-    """Reads its share of the partitions from the committed offsets of the group, and commits printed records.
+    """Reads as a member of a group, from the group's committed offsets, and commits the records that were printed.
 
-    Where no offset is committed, the start that --offset gives is committed first, so --offset applies once per group.
+    In a partition without a committed offset, the start given by --offset is committed first, so --offset applies only
+    once per group. A partition that is created after the start is read from its log start.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:

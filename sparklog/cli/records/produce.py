@@ -172,9 +172,10 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
 
 
 def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> Iterator[list[bytes]]:
-    """Yield the contents of the files, in groups of at most `most` files and about COMMIT_BYTES.
+    """Yield the contents of the files in groups. A group ends at `most` files, or once it has COMMIT_BYTES.
 
-    Raises InvalidInput for an unreadable file; RecordTooLarge for a file that is too large, before reading it.
+    Raises InvalidInput for an unreadable file, and RecordTooLarge for a file larger than `max_message_bytes`, which is
+    not read.
     """
     bodies: list[bytes] = []
     size_bytes = 0
@@ -200,9 +201,10 @@ def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> It
 
 
 def stdin_reader() -> Read:
-    """Return a function that reads stdin as it arrives, without waiting for a full buffer.
+    """Return a function that reads the bytes of stdin as they arrive, without waiting for a full buffer.
 
-    The function takes the longest wait in ms (None: no limit). It returns b"" at the end, None if nothing arrived.
+    The function takes the longest wait in ms (None: no limit). It returns b"" at the end of the input, and None if
+    nothing arrived in time. If stdin has no file descriptor, the function waits without a limit.
     """
     try:
         file = sys.stdin.fileno()
@@ -256,9 +258,9 @@ def line_groups(read: Read, most_lines: int, linger_ms: int, clock: Clock) -> It
 
 
 def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[str, list[Any]]:
-    """Return the columns of plain lines. Raises InvalidInput for a line without the separator.
+    """Return the columns of plain lines: value and, with a `separator`, key (the bytes before its first occurrence).
 
-    `first` is the number of the first line in the input.
+    `first`: the number of the first of these lines in the input. Raises InvalidInput for a line without the separator.
     """
     if separator is None:
         return {"value": list(lines)}
@@ -273,9 +275,10 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """Return the columns of JSON lines. A column that no record has is left out, except value. Raises InvalidInput.
+    """Return the columns of JSON lines. A column that no record has is left out, except value.
 
-    `first` is the number of the first line in the input.
+    `first`: the number of the first of these lines in the input. Raises InvalidInput for a line that is not a valid
+    record.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):

@@ -34,7 +34,7 @@ class Lines(Protocol):
 class PlainLines:
     """Prints the value of each record as one line. With a `separator`, the line is key, separator, value.
 
-    A null is the word null.
+    A null key or value is printed as the word null.
     """
 
     def __init__(self, separator: bytes | None) -> None:
@@ -87,7 +87,7 @@ class JsonLines:
 class TemplateLines:
     """Prints each record by a template with placeholders for its fields, in the syntax of `kcat -f`.
 
-    No line end is added: put it into the template. Raises InvalidOption for an unknown placeholder.
+    No line end is added: put it into the template. Raises InvalidOption for an unknown placeholder or escape.
     """
 
     def __init__(self, template: str) -> None:
@@ -101,7 +101,7 @@ class TemplateLines:
         self.columns: Sequence[str] = tuple(named) or ("offset",)
 
     def of(self, batch: pa.RecordBatch) -> bytes:
-        """The texts of a batch."""
+        """The records of a batch, each printed by the template."""
         columns = {name: self._cells(batch, name) for name in self.columns}
         texts = [
             [piece] * batch.num_rows if isinstance(piece, bytes) else list(map(piece[1], columns[piece[0]]))
@@ -112,7 +112,10 @@ class TemplateLines:
 
     @staticmethod
     def _piece(token: re.Match[str]) -> bytes | tuple[str, Callable[[Any], bytes]]:
-        """Return what a placeholder or an escape means: bytes, or a column and the function that prints its cells."""
+        """Return the bytes to print for an escape or %%; for any other placeholder a column and how to print its cells.
+
+        Raises InvalidOption for an unknown placeholder or escape.
+        """
         place, escape = token[1], token[2]
         if place == "%":
             return b"%"

@@ -64,7 +64,7 @@ def render_cli() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each verb, and each noun that can be run without a verb, with its path of names."""
+    """Yield each verb, and each noun that runs without a verb: its path, as ("sparklog", "topic"), and the command."""
     children = getattr(command, "commands", {})
     if not children or command.invoke_without_command:
         yield path, command

@@ -1,4 +1,4 @@
-"""Renders the reference pages that come from the registries, as Markdown. `PAGES` maps each file to its renderer."""
+"""Renders the pages on options, config keys, metrics and migration. `PAGES` maps each file to its renderer."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _schema(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(described: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
-    """Return the names of the types in read-only requests and their replies, including the types that these contain."""
+    """Return the names of all types used in read-only requests and their replies, directly or inside other types."""
     used = {"ErrorReply"}
     waiting: list[Any] = [of for path, of in described["paths"].items() if path.split("/")[2] in _QUESTIONS]
     while waiting:

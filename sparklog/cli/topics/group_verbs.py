@@ -150,8 +150,9 @@ def evict(
 ) -> None:
     """Remove a member from its group at once. Use this if the member's process is gone.
 
-    Usually the other members or a coordinator evict such a member after its session timeout. If there are neither, use
-    this command. If the member still works, its next commit is refused, and it joins again.
+    Usually the other members or a coordinator evict such a member after its session timeout. If the group has no other
+    member and no coordinator is in force, use this command. If the member still works, its next commit is refused, and
+    it joins again.
     """
     from sparklog.core.commands import LeaveGroup
 
@@ -175,7 +176,10 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
-    """Return the target that the options give. Raises InvalidOption unless exactly one of them is given."""
+    """Return the target that the options give.
+
+    Raises InvalidOption unless exactly one of them is given, or if `to_datetime` is not a valid time.
+    """
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
     given = []

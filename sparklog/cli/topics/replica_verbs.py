@@ -44,8 +44,8 @@ def list_replicas(
 ) -> None:
     """List replicas, in order of preference as leader.
 
-    The lag is the number of offsets from a replica's end (LEO) to the end of the log. An "eligible" replica is not in
-    sync, but it has every acknowledged record, so it may lead. JSON has one object for each partition.
+    The lag is the number of records and bytes from a replica's end (LEO) to the end of the log. An "eligible" replica
+    is not in sync, but it has every committed record, so it may lead. JSON has one object for each partition.
     """
     from sparklog.core.placement.replica_health import is_offline, is_under_replicated
     from sparklog.core.placement.replica_plans import partitions_named
@@ -94,7 +94,8 @@ def move(
 
     The agents of the new stores copy the data. The old replicas stay until all new ones are in sync; "replica list"
     shows the progress. If --to only reorders the stores, the preferred leader changes at once; "replica elect" then
-    elects it. After --cancel, the preferred leader is the first of the replicas that the move would have kept.
+    elects it. --cancel restores the old replicas, but those that the move would have kept come first. So one of these
+    is then the preferred leader.
     """
     from sparklog.core.commands import MoveReplicas
     from sparklog.core.errors import InvalidOption
@@ -154,9 +155,9 @@ def elect(
 ) -> None:
     """Elect leaders: by default, each partition gets its preferred leader back.
 
-    While the present leader can be reached, the new one must have all of its records. If the wanted leader of a
-    partition can't be elected, the partition stays unchanged and is shown with the reason. If no leader can be elected,
-    the command fails.
+    While the present leader can be reached, the new one must be in sync and have all of its records. Without --store, a
+    partition whose leader can't be reached gets any replica that may lead. A partition whose election is refused stays
+    unchanged and is shown with the reason. If all elections are refused, the command fails.
     """
     from sparklog.core.commands import ElectLeaders
     from sparklog.core.placement.replica_plans import (
@@ -265,7 +266,7 @@ def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
 def _role(state: ClusterState, replica: ReplicaStatus) -> str:
     """Return the role of a replica: leader, in sync, eligible or lagging.
 
-    The words adding, removing, and fenced or silent are appended as far as they apply.
+    Words are appended: adding or removing during a move, and fenced or silent if the store can't be reached.
     """
     part = (
         "leader"

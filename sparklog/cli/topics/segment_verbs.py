@@ -156,9 +156,10 @@ def _shown(rows: list[dict[str, Any]]) -> str:
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """Return the error to raise for unusable batches. `failures` maps the first offset of each to its error.
+    """Return the error to raise for batches that can't be used. `failures` maps the first offset of each to its error.
 
-    The error is Damaged or DataLoss only if a batch is damaged or gone, not if batches just could not be read.
+    If a batch is damaged or gone, the error is Damaged or DataLoss. If all of them only could not be read for now, the
+    error has the type of the first failure.
     """
     from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
 
@@ -179,9 +180,9 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """Yield the slices of a partition with their objects, from the slice that holds `offset`; at most `most` of them.
+    """Yield at most `most` slices of a partition with their objects, beginning with the slice that holds `offset`.
 
-    If the offset was removed, begin at the log start. Raises OffsetOutOfRange for an offset beyond the end of the log.
+    If the offset is below the log start, begin there. Raises OffsetOutOfRange if it is above the end of the log.
     """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -200,10 +201,10 @@ def _slices(state: ClusterState, partition: Partition, offset: int, most: int | 
 def _batches(
     cluster: Cluster, topic: str, part: SliceToRead, failures: dict[int, SparklogError]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each batch of a slice, or one row for the whole slice if no index can be read.
+    """Yield a row for each batch of a slice, or one row for the slice if neither its index nor its object can be read.
 
-    A batch is read from the first store that can serve it. `checksum` is "ok", or the reason why no store can serve the
-    batch (or the index). In that case, the error is added to `failures` under the row's first offset.
+    A batch is read from the first store that can serve it. In the row, `checksum` is "ok", or the text of the error if
+    no store can serve the batch or index. Such an error is also added to `failures`, under the row's first offset.
     """
     from sparklog.core.types import Offset
     from sparklog.log.read.first_holder import NoHolderAnswers, first_answer

@@ -21,9 +21,10 @@ from sparklog.storage.keys import data_key
 def verified_rows(
     cluster: Cluster, topic: TopicId, partitions: Collection[PartitionIndex], stores: Collection[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each object on each store, in the order of object numbers.
+    """Yield a row for each object of these partitions on each of its stores, in the order of object numbers.
 
-    Empty `stores` mean all stores. Raises BrokerIdNotRegistered for a store that the cluster does not have.
+    `stores`: only objects on these stores; if empty, on all. Raises BrokerIdNotRegistered for a store that the cluster
+    does not have.
     """
     state = cluster.connection.follower.newest_state()
     chosen = [registered_store(state, StoreId(store)).store for store in stores]
@@ -41,7 +42,10 @@ def verified_rows(
 def _row(
     cluster: Cluster, object_: ObjectToVerify, checks: list[ReplicaCheck], replica: ReplicaCheck
 ) -> dict[str, Any] | None:
-    """Return the row of an object on a store; None if the object is not whole there but no longer has to be there."""
+    """Return the row of an object on a store.
+
+    None if the copy there is missing or damaged, but the store no longer has to hold it.
+    """
     slices, result, kinds, advice = object_.slices, "ok", [], ""
     if replica.check is None:
         result = replica.error

@@ -53,8 +53,9 @@ def delete_records(
 ) -> None:
     """Delete the records of partitions below an offset.
 
-    The records are gone at once. Their objects are deleted by the first job that runs after file.delete.delay.ms. A log
-    start that is already higher stays. If any offset is above the high watermark of its partition, nothing is changed.
+    The records are gone at once. Their objects are deleted by the first maintenance job, except verify, that runs after
+    file.delete.delay.ms. A log start that is already higher stays. If any offset is above the high watermark of its
+    partition, nothing is changed.
     """
     from sparklog.client import delete_records as client
 
@@ -149,9 +150,10 @@ def _at_terminal() -> bool:
 
 
 def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """Return the row of a partition. `log_start` is the new log start (the planned one with --dry-run).
+    """Return the output row of a partition.
 
-    After an error, it is the unchanged log start.
+    `outcome` is the new log start (with --dry-run, the planned one), or the error of the deletion. After an error, the
+    row has the old log start, and says that nothing was deleted.
     """
     error = outcome if isinstance(outcome, SparklogError) else None
     return {

@@ -288,7 +288,10 @@ def add_partitions(
 
 @app.command(epilog=ending("sparklog topic delete orders --dry-run"))
 def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
-    """Delete a topic. Its records are gone at once; a retention run deletes its objects after file.delete.delay.ms."""
+    """Delete a topic. Its records are gone at once.
+
+    Its objects are deleted by the first maintenance job, except verify, that runs after file.delete.delay.ms.
+    """
     with connect() as cluster:
         deleted = cluster.describe(topic)
         if not dry_run:
@@ -323,10 +326,10 @@ def offsets(
         help="Show the end of this leader epoch instead: the start of the next greater epoch, or the log end.",
     ),
 ) -> None:
-    """Show the offsets of a topic: at either end, at a time, or at the end of a leader epoch.
+    """Show one offset for each partition of a topic: at an end, at a time, or at the end of a leader epoch.
 
-    There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch has not
-    begun.
+    --time earliest is the log start, latest the high watermark, max-timestamp the first record with the largest
+    timestamp. The offset is empty if there is no such record, or if the leader epoch has not begun.
     """
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
@@ -351,9 +354,9 @@ def offsets(
 
 
 def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
-    """Return a row for each partition: the greatest epoch up to `leader_epoch`, and its end offset.
+    """Return a row for each partition: an epoch and its end offset, from `Cluster.offsets_for_leader_epoch`.
 
-    An epoch that ended without a record does not count. Both are None if `leader_epoch` has not begun.
+    Both are None if the epoch `leader_epoch` has not begun in the partition.
     """
     rows: list[dict[str, object]] = []
     for partition in range(partitions):
@@ -364,7 +367,10 @@ def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int
 
 
 def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None:
-    """The offset of the record with the largest timestamp, or None in an empty partition."""
+    """Return the offset of the first record with the largest timestamp; None in an empty partition.
+
+    Also None if the largest timestamp of a slice is that of a record below the log start or above the high watermark.
+    """
     from sparklog.core.types import OffsetRange, TopicPartition
 
     state = cluster.connection.follower.newest_state()

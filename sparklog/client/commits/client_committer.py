@@ -70,9 +70,10 @@ class ClientCommitter(Committer):
     """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
-        """Create a committer. `given`: the coordinators, if this process knows the cluster only by their addresses.
+        """Create a committer.
 
-        `given` is None if this process can reach the metadata, and so can commit by itself.
+        `given`: the coordinators by whose addresses alone this process knows the cluster, so that it can't commit by
+        itself. None if this process can reach the metadata.
         """
         super().__init__(follower, author)
         self._calls = calls
@@ -146,7 +147,10 @@ class ClientCommitter(Committer):
         return _reply(body, WaitReply, address)
 
     def jobs(self) -> tuple[JobStanding, ...]:
-        """Ask the coordinator in force for the jobs that it schedules. Raises the coordinator's errors."""
+        """Ask the coordinator in force for the state of the jobs that it schedules, and of all others that have run.
+
+        Raises NoCoordinatorAnswers, and the coordinator's errors.
+        """
         known = self.follower.state.coordinator
         return _reply(self._ask(known.address, "GET", JOBS, GRACE_MS), JobsReply, known.address).jobs
 
@@ -172,7 +176,7 @@ class ClientCommitter(Committer):
         self._ask(known.address, "GET", CLUSTER, patience_ms)
 
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
-        """Pause about `pause_ms`, then read the chain to learn which coordinator leads, and repeat until that succeeds.
+        """Pause about `pause_ms`, then read the chain, which shows which coordinator leads. Repeat until that works.
 
         `known`: the coordinator that failed. Raises the errors of `Delivery.not_followed`.
         """

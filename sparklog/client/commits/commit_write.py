@@ -80,7 +80,7 @@ def commit_append(
 
 
 class _Commit:
-    """The attempts to commit one write. `_reasons`: for each store that lacks objects, why it lacks them (a text)."""
+    """The attempts to commit one write. `_reasons`: for each store that lacks objects, the reason as a text."""
 
     def __init__(
         self,
@@ -127,8 +127,8 @@ class _Commit:
     def _adapted(self, command: Append) -> Append:
         """Copy objects to stores that need and lack them. Returns the command adapted to the newest state.
 
-        Its holders, its leader epochs and whether it may take over are determined again. Returns `command` unchanged
-        if the chain can't be read now.
+        Its holders, its leader epochs and its flag `take_over` then fit that state. Returns `command` unchanged if the
+        chain can't be read now.
         """
         try:
             state = self._connection.follower.catch_up().state

@@ -61,7 +61,8 @@ class Delivery:
     def failed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
         """Note that an attempt at `known` ended with `error`. Returns the pause in ms before the next attempt.
 
-        Raises `error` if another attempt can't help; OutcomeUnknown or TryAgain if the command's time is over.
+        Raises `error` if another attempt can't help. If the command's time is over, raises OutcomeUnknown for a command
+        in doubt, else TryAgain.
         """
         if not _may_pass(error):
             if self.submission.in_doubt and error.landed is Landed.NO:
@@ -75,9 +76,10 @@ class Delivery:
         return self._next_pause_ms()
 
     def not_followed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
-        """Note that reading the chain raised `error` after `known` had failed. Returns the pause in ms before a retry.
+        """Note that a read of the chain, made after `known` had failed, raised `error`.
 
-        If `error` is not retriable or the time is over, raises OutcomeUnknown for a command in doubt, else `error`.
+        Returns the pause in ms before the next read. If `error` is not retriable, or the command's time is over, raises
+        OutcomeUnknown for a command in doubt, else `error`.
         """
         if error.retriable and now_ms < self._deadline_ms:
             return self._next_pause_ms()

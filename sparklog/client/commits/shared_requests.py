@@ -37,11 +37,11 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class WaitingCaller:
-    """A caller that waits for the outcome of its command. `body`: the command, encoded.
+    """A caller that waits for the outcome of its command. `body`: the encoded command.
 
-    A caller that sends a request for itself and for others is a carrier. `request`: the callers whose commands a
-    carrier sends, itself among them; None for any other caller, and once the request has ended. `sent`: true once the
-    carrier has begun to send.
+    A carrier is a caller that sends a request for itself and for others. Only a carrier has a `request`, until the
+    request ends: the list of the callers whose commands it sends, itself included. `sent`: the carrier has begun to
+    send.
     """
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
@@ -71,7 +71,8 @@ class SharedRequests:
     def submit(self, known: Coordinator, submission: Submission, timeout_ms: int, patience_ms: int) -> CommandResult:
         """Send one command to the coordinator `known`, which may take `timeout_ms` to commit it. Returns the result.
 
-        Raises the command's error, and NoCoordinatorAnswers if there is no reply within about `patience_ms`.
+        Raises the command's error, the error of the request, and NoCoordinatorAnswers if no reply comes within
+        `patience_ms`. A caller that sends the request itself may wait for up to twice as long.
         """
         body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
         waiting = WaitingCaller(known, body, patience_ms)
@@ -135,7 +136,8 @@ class SharedRequests:
     def _leave(self, waiting: WaitingCaller) -> None:
         """Remove a caller that stops waiting.
 
-        If this caller was to send a request and was interrupted, each caller in that request gets an error as outcome.
+        If its command is in no request yet, its outcome is NoCoordinatorAnswers. If it is a carrier that was
+        interrupted, each caller in its request gets this error as outcome.
         """
         with self._turn:
             if waiting.outcome is None and waiting in self._queue:

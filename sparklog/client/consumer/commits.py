@@ -33,7 +33,7 @@ CommitCallback = Callable[[Mapping[Place, int], Exception | None], None]
 
 
 class Commits:
-    """Commits positions of one consumer to its group, and marks them as committed. For one thread."""
+    """Commits positions of one consumer to its group, and marks them as committed. For use by one thread."""
 
     def __init__(self, shares: Shares, counts: ConsumerCounts) -> None:
         self._shares = shares
@@ -43,7 +43,10 @@ class Commits:
         self._under_way = 0
 
     def commit(self, positions: ConsumerPositions, rows: Rows, metadata: str = "") -> None:
-        """Commit the positions in `rows`, after the commits under way. Raises the errors of `GroupMember.commit`."""
+        """Wait for the background commits, then commit the positions in `rows`.
+
+        Raises the errors of `GroupMember.commit`, and InvalidGroupId without a group.
+        """
         self.wait()
         if rows:
             try:
@@ -60,9 +63,10 @@ class Commits:
         return self._shares.command(rows, positions.share, positions.generation) if rows else None
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """Commit `rows` and return True. If the partitions may belong to other members by now, warn and return False.
+        """Commit the positions in `rows` and return True.
 
-        Also returns False if a topic of `rows` was deleted.
+        If the partitions may belong to other members by now, or a topic in `rows` was deleted, logs a warning and
+        returns False. Raises the other errors of `commit`.
         """
         try:
             self.commit(positions, rows)

@@ -128,7 +128,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.end()
 
     def assignment(self) -> tuple[Place, ...]:
-        """The partitions that this consumer reads, as of its last `poll`; none before the first `poll` in a group."""
+        """The partitions that this consumer reads, as of its last `poll`; none from `subscribe` to the next `poll`."""
         return tuple(places(self._reading.positions.share))
 
     def subscription(self) -> tuple[str, ...]:
@@ -141,9 +141,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """Return the next records by (topic, partition), ascending by offset: at most `max_records` in total.
 
         `max_records` defaults to the option `max_poll_records`. Waits up to `timeout_ms` for the first record; returns
-        {} if none has come. Raises Wakeup; OffsetOutOfRange and DataLoss, depending on the options; Damaged;
-        InvalidRecord if a deserializer fails; and the stores' errors. An error loses nothing: the next call begins at
-        the same position.
+        {} if none has come. An error loses nothing: the next call begins at the same position. Raises Wakeup;
+        InvalidInput without a subscription or assignment; OffsetOutOfRange and DataLoss, depending on the options;
+        UnknownTopicOrPartition if an assigned partition was deleted; Damaged; InvalidRecord if a deserializer fails;
+        the errors of `GroupMember.poll`; and the stores' errors.
         """
         most = self.options.max_poll_records if max_records is None else max_records
         check_positive("max_records", most)
@@ -225,7 +226,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def position(self, place: Place) -> int:
         """The offset of the next record that the consumer returns from this partition.
 
-        Raises InvalidInput if the partition is not one of this consumer's.
+        Raises InvalidInput if the partition is not one of this consumer's, UnknownTopicOrPartition if its topic was
+        deleted or the group has a newer generation, and OffsetOutOfRange if auto_offset_reset is none and no offset is
+        committed.
         """
         with self._alone():
             return self._reading.position(self._key(place)).offset

@@ -48,10 +48,10 @@ class Deserializers(NamedTuple):
     def records(
         self, topic: str, partition: int, batch: pa.RecordBatch
     ) -> tuple[list[ConsumerRecord], InvalidRecord | None]:
-        """Convert a batch. Returns the records before the first that can't be deserialized, and its error.
+        """Convert a batch up to the first record that can't be deserialized. Returns the records, and its error.
 
-        Without an error, returns all records and None. The batch must have all columns of the read schema and at least
-        one row.
+        If all records can be deserialized, the error is None. The batch must have all columns of the read schema and at
+        least one row.
         """
         offsets, keys, values = (batch.column(name).to_pylist() for name in ("offset", "key", "value"))
         why: Exception | None = None

@@ -40,7 +40,7 @@ _OFFSET: Final = "offset"
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """Records of a partition. After them, the consumer's position is the offset `end`, read under `leader_epoch`.
+    """Records of a partition, read under `leader_epoch`. Once they are returned, the consumer's position is `end`.
 
     `batch` is None if there are no records before `end`, as in a gap.
     """
@@ -52,9 +52,9 @@ class FetchedRecords:
 
 @dataclass(slots=True)
 class _OpenRead:
-    """An open read of a partition. `at`: the offset after the last record taken from it.
+    """An open read of a partition. `at`: the offset at which it continues, after the last record taken from it.
 
-    `rest`: the records of its present batch that were not taken yet.
+    `rest`: the records of its last decoded batch that were not taken yet.
     """
 
     columns: Sequence[str]
@@ -101,10 +101,10 @@ class Fetches:
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
     ) -> None:
-        """Begin to fetch from the partitions that will be read next, `coming`. Fetches nothing from fast stores.
+        """Begin to fetch from the partitions `coming`, which will be read next. Fetches nothing from fast stores.
 
-        Reads that were begun here and not used yet hold at most `most_bytes` together. Begins no read that might bring
-        all open reads together above MOST_OPEN_BYTES.
+        The reads that were begun here and have returned no records yet hold at most `most_bytes` together. No read is
+        begun that might bring all open reads together above MOST_OPEN_BYTES.
         """
         left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
         for unread in coming:

@@ -20,17 +20,19 @@ class ReadInTransaction:
         reading.in_transaction = True
 
     def end(self) -> None:
-        """Note that the block of the transaction has ended: the consumer may commit again."""
+        """Note that the transaction's `with` block has ended. From then on, other calls may commit for the consumer."""
         self._reading.in_transaction = False
 
     def command(self, *, with_records: bool) -> CommitOffsets | None:
         """The command that commits the consumer's positions, fenced by its generation; None if all are committed.
 
-        `with_records`: true if the transaction also writes records. Raises IllegalGeneration if partitions were taken
-        away after their records were returned, but before these were committed; if the consumer was closed, subscribed
-        or assigned again inside the transaction's `with` block; or if the transaction writes records, but the consumer
-        was rewound and has not read since, so that these records were made from an earlier read. Also raises the errors
-        of `ConsumerReading.settle`.
+        `with_records`: true if the transaction also writes records. Raises the errors of `ConsumerReading.settle`.
+        Raises IllegalGeneration in three cases:
+
+        - Partitions were taken away after their records were returned, but before these were committed.
+        - The consumer was closed, subscribed or assigned again inside the transaction's `with` block.
+        - The transaction writes records, but the consumer was rewound and has not read since. So these records were
+          made from an earlier read, whose records will be returned again.
         """
         self._reading.settle()
         self._reading.commits.wait()
@@ -62,9 +64,10 @@ class ReadInTransaction:
         return self._reading.has_landed(command)
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind the consumer to its last commit or seek, so that the records after it are returned again.
+        """Rewind the consumer to its last commit or seek in each partition, so that later records are returned again.
 
-        With `settle`, the rewind waits: the consumer's next read or commit first calls `settle`, then rewinds.
+        With `settle`, a function that learns the outcome of the transaction, the rewind is deferred: the consumer's
+        next read or commit first calls `settle`, then rewinds.
         """
         if settle is None:
             self._reading.go_back()

@@ -20,5 +20,6 @@ class RebalanceListener:
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
         """Called when the consumer gets these new partitions, before it reads them.
 
-        The consumer begins at the group's committed offsets, unless this method calls `seek` of the consumer.
+        The consumer begins at the group's committed offset, or by `auto_offset_reset` if there is none, unless this
+        method calls `seek` of the consumer.
         """

@@ -41,7 +41,7 @@ class LogQuestions:
         return {place: int(partition.log_start) for place, partition in self._partitions(places).items()}
 
     def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The high watermark of each partition: the offset of the next record. Raises UnknownTopicOrPartition."""
+        """The high watermark of each partition: the end of its readable records. Raises UnknownTopicOrPartition."""
         return {place: int(partition.high_watermark) for place, partition in self._partitions(places).items()}
 
     def offsets_for_times(self, timestamps_ms: Mapping[Place, int]) -> dict[Place, int | None]:

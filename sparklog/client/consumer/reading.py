@@ -229,15 +229,15 @@ class ConsumerReading:
 
     @property
     def due_ms(self) -> int:
-        """Time (monotonic clock) by which a consumer that reads without a pause should call `tend` again."""
+        """Time, in ms of the monotonic clock, by which to call `tend` again, even between the records of one read."""
         return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
-        """Do the periodic work: report finished commits, auto-commit if due, stay a member, adopt a changed share.
+        """Do the periodic work: report finished commits, auto-commit if due, stay a member, and take the present share.
 
-        Reads the chain at the interval of the option `heartbeat_interval_ms`, and at once if the newest state known
-        here has another generation of the group. After that, checks the share. `look`: true if the caller has just read
-        the chain, so that the share is checked in any case.
+        Reads the chain every `heartbeat_interval_ms`, and at once if the newest state known here has another generation
+        of the group. After each such read, checks whether the consumer's share has changed. `look`: true if the caller
+        has just read the chain, so that the share is checked in any case.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()
@@ -329,10 +329,10 @@ class ConsumerReading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Remember a function `settle` that learns the outcome of a transaction.
+        """Remember that the outcome of a transaction is unknown. The function `settle` learns it, or raises an error.
 
-        The next call of the method `settle` calls it. Once the outcome is known, whatever it is, each partition is
-        rewound to its last commit or seek.
+        The next call of the method `settle` calls this function. Once the outcome is known, whatever it is, each
+        partition is rewound to its last commit or seek.
         """
         self._settle, self.must_read = settle, True
         self.moves += 1
@@ -340,7 +340,8 @@ class ConsumerReading:
     def settle(self) -> None:
         """Learn the outcome of a transaction whose commit got no answer, then rewind to the last commit or seek.
 
-        Does nothing without such a transaction. Raises the errors of its commit; the next call tries again.
+        Does nothing if there is no such transaction. If the outcome is still unknown, raises the error of the commit;
+        the next call tries again.
         """
         if self._settle is not None:
             self._settle()
@@ -348,10 +349,10 @@ class ConsumerReading:
             self.go_back()
 
     def settle_by_hand(self) -> None:
-        """Call `settle`, unless the consumer is a member of a group.
+        """Call `settle` if the consumer is not a member of a group.
 
-        A member need not learn the outcome before it gives up its partitions: once another member has them, a late
-        commit of the transaction is refused.
+        A member need not learn a transaction's outcome before it gives up its partitions: once another member has them,
+        a late commit of the transaction is refused.
         """
         if self.positions.generation is None:
             self.settle()

@@ -20,7 +20,7 @@ from sparklog.core.types import TopicPartition
 
 
 class Shares:
-    """A consumer's subscription or assignment (`wanted`), and its membership if it subscribes in a group."""
+    """A consumer's subscription or assignment (`wanted`; None: neither), and its membership if it is in a group."""
 
     def __init__(
         self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
@@ -87,7 +87,7 @@ class Shares:
         return self.wanted.share(self._connection.follower.state), None
 
     def awaited_topics(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The topics whose deletion or new partitions end a wait for records.
+        """The topics to watch during a wait for records, which ends if one is deleted or gets new partitions.
 
         Empty for a member of a group: such a change begins another generation of the group, which ends the wait.
         """
@@ -129,7 +129,7 @@ class Shares:
         return commit_with_records(self._connection.follower.state, self.group, offsets)
 
     def leave(self) -> None:
-        """Leave the group, and drop the subscription."""
+        """Drop the subscription or assignment, and leave the group if the consumer is a member."""
         member, self._member = self._member, None
         self.wanted = None
         if member is not None:

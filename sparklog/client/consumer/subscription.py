@@ -24,7 +24,7 @@ class Subscription:
     pattern: re.Pattern[str] | None = None
 
     def names(self, state: ClusterState) -> tuple[str, ...]:
-        """The names of the subscribed topics, in ascending order; with a pattern, those that match and exist."""
+        """The names of the subscribed topics, ascending, even of deleted ones; with a pattern, those that exist now."""
         if self.pattern is None:
             return self.topics
         return tuple(sorted(name for name in state.topic_ids if self.pattern.fullmatch(name)))
@@ -44,7 +44,7 @@ class Subscription:
         return {topic.topic_id: topic.partitions for topic in topics}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The subscribed topics that exist. If one is deleted or gets new partitions, a wait for records ends."""
+        """The subscribed topics that exist, each with its number of partitions: a change ends a wait for records."""
         return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
 
 

@@ -104,9 +104,9 @@ def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
 
 
 def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
-    """The kind of a quiet record (see `folded`); None for any other record.
+    """Return the kind of a quiet record (see `folded`), to be counted by; None for any other record.
 
-    `leading`: name and epoch of each coordinator that has a CLAIM in an earlier entry.
+    `leading`: name and epoch of each coordinator that has a CLAIM in an earlier entry. A first CLAIM is not quiet.
     """
     match record:
         case CoordinationClaimed() if (record.name, record.epoch) in leading:

@@ -88,7 +88,7 @@ def _entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def _work(store: ObjectStore, stored_: StoredEntry, zones: dict[StoreId, str]) -> EntryWork:
-    """Count the work that one entry stands for. An object counts once for each holder. `zones`: zones by store."""
+    """Return the work recorded in one entry. An object counts once for each holder. `zones`: the zone of each store."""
     work = EntryWork(1, stored_.size_bytes, int(stored_.entry.author.kind != "coordinator"))
     for command in stored_.entry.commands:
         for record in command.records:
@@ -120,11 +120,11 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 
 
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
-    """Approximate bytes of objects and indexes on each store.
+    """Estimate the bytes of objects and indexes on each store.
 
-    A store's result is the total size of the partitions with a replica there, times a factor. The factor is the bytes
-    of all objects and indexes, divided by the total size of all partitions. In the factor, each object and each
-    partition counts once, however many stores have it.
+    The estimate is the total size of the partitions with a replica on the store, times a factor for what the size of a
+    partition does not include. The factor is the bytes of all objects and indexes, divided by the total size of all
+    partitions. In it, each object and each partition counts once, however many stores have it.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

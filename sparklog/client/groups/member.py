@@ -144,7 +144,7 @@ class GroupMember:
         *,
         with_records: bool = False,
     ) -> CommitOffsets:
-        """The command that commits these offsets; parameters as in `prepared`.
+        """Return the command that commits these offsets. Parameters and errors are those of `prepared`.
 
         `with_records`: true if the command is for `Append.consumed`; this only changes the text of
         InvalidCommitOffsetSize.
@@ -192,8 +192,8 @@ class GroupMember:
     def _renew(self, coordinator: Coordinator) -> None:
         """Show that this member is alive: by a heartbeat to the coordinator in force; without one, by a renewal.
 
-        A heartbeat that fails with a retriable error is not repeated: the next one, a third of a session later, is
-        still in time, and a coordinator that takes over gives all members a whole session.
+        A heartbeat that fails with a retriable error is not repeated. The next one, a third of the session timeout
+        later, is still in time. A coordinator that takes over gives all members a full session timeout.
         """
         if not coordinator.in_force:
             self._join()  # with the same topics, so that it only renews
@@ -219,7 +219,7 @@ class GroupMember:
         self._take_over(state)
 
     def _take_over(self, state: ClusterState) -> None:
-        """Set generation and partitions as of this state; no partitions if the group no longer has this member."""
+        """Set `generation`, `assigned` and `share` from `state`: to nothing if the group no longer has this member."""
         group = state.groups.get(self.group)
         member = None if group is None else group.member(self.member_id)
         if group is None or member is None:  # the next poll joins again

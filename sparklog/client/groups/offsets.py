@@ -79,9 +79,9 @@ def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> Co
 def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
     """The command that commits a stream's positions to a group without members; None if no offset would change.
 
-    If a partition has several positions, the lowest is committed, because all records below it were consumed. Left out
-    are partitions that no longer exist, and those whose committed offset would not change, so that a stream of many
-    partitions commits only the ones that it read.
+    If a partition has several positions, the lowest is committed, because all records below it were consumed. The
+    command leaves out partitions that no longer exist, and those whose committed offset would not change: of many
+    partitions, a stream commits only those that it read.
     """
     lowest: dict[TopicPartition, Position] = {}
     for position in positions:
@@ -101,9 +101,9 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
     """Commit a stream's positions to a group without members, except where the group's offset is higher already.
 
-    Many partitions take several commits. If one fails, those before it remain, and the next call commits what is
-    missing. Raises UnknownMemberId if the group has members, InvalidGroupId if its name is not legal, and the other
-    errors of `commit_offsets`.
+    One commit takes at most OFFSETS_PER_COMMIT partitions; more take several commits. If one fails, those before it
+    remain, and the next call commits the rest. Raises UnknownMemberId if the group has members, InvalidGroupId if its
+    name is not legal, and the other errors of `commit_offsets`.
     """
     command = commit_of_stream(connection.follower.state, group, positions)
     if command is None:

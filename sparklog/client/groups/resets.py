@@ -1,7 +1,7 @@
-"""Resets the committed offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): `plan_reset` changes
-nothing and returns a plan, which the caller may show; `reset_offsets` commits it.
+"""Resets the committed offsets of a group, as Kafka's kafka-consumer-groups --reset-offsets does.
 
-The group must have no members, neither for the plan nor for the commit.
+`plan_reset` changes nothing and returns a plan, which the caller may show; `reset_offsets` commits it. The group must
+have no members, neither for the plan nor for the commit.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class ResetKind(StrEnum):
 
 
 class ResetTarget(msgspec.Struct, frozen=True):
-    """Target of a reset. `value`: for OFFSET the offset, for DATETIME microseconds since the epoch.
+    """The target of a reset. The meaning of `value` depends on `kind`.
 
-    For SHIFT the number of offsets to move by, negative to go back; unused for EARLIEST and LATEST.
+    OFFSET: the offset. DATETIME: the time in microseconds since the epoch. SHIFT: the number of offsets to move by,
+    negative to go back. EARLIEST and LATEST: unused.
     """
 
     kind: ResetKind

@@ -57,8 +57,9 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
 def offsets_to_read(
     state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]
 ) -> list[tuple[Topic, Partition, OffsetRange]]:
-    """The offsets to read in each partition, ordered by topic name and partition. Appends texts to `warnings`.
+    """Return the offsets to read in each partition, ordered by topic name and partition.
 
+    If requested records are gone and the option failOnDataLoss is false, appends a text about them to `warnings`.
     Raises the errors of `plan_read`.
     """
     assert options.subscription is not None
@@ -74,7 +75,7 @@ def offsets_to_read(
 def tasks_of(
     state: ClusterState, ranges: Iterable[tuple[Topic, Partition, OffsetRange]], options: ReadOptions
 ) -> list[list[RangeToRead]]:
-    """Divide `ranges`, which are ordered by (topic, partition), into tasks. Empty ranges are left out."""
+    """Divide `ranges`, ordered by (topic, partition), into tasks of the size in `options`. Leave out empty ranges."""
     topics: dict[TopicId, Topic] = {}
     weighed = []
     for topic, partition, offsets in ranges:
@@ -132,9 +133,9 @@ def _check_topic_id(read: Sequence[tuple[Topic, Partition]], wanted: int | None)
 def _look_up(
     state: ClusterState, stores: Stores, read: Sequence[tuple[Topic, Partition]], options: ReadOptions
 ) -> OffsetsByTime:
-    """The offset of the first record at or after each timestamp in the options, by (topic id, partition, timestamp).
+    """Look up the offset of the first record at or after each timestamp in the options; None if there is none.
 
-    None for a timestamp after all records.
+    The keys of the result are (topic id, partition, timestamp in microseconds).
     """
     wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
     for topic, partition in read:

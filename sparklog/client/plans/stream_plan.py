@@ -26,9 +26,9 @@ NEW_PARTITION_STARTS: int = 0  # a log start above it means that the stream has 
 
 
 def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]) -> StreamPositions:
-    """The positions at which a stream's first run begins, by its options. Appends texts to `warnings`.
+    """Return the positions at which a stream's first run begins, by its options.
 
-    Raises the errors of `plan_read`.
+    `warnings` and errors are those of `offsets_to_read`.
     """
     ranges = offsets_to_read(state, options, stores, warnings)
     return _positions(state, ((topic, partition, offsets.start) for topic, partition, offsets in ranges))
@@ -48,7 +48,10 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
 
 
 def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositions:
-    """Limit the positions in `newest` to those in `target`, and leave out partitions that `target` lacks."""
+    """Return the positions in `newest`, but none above that in `target`. Leave out partitions that `target` lacks.
+
+    A topic that was deleted and created again since `target` is another topic, so its partitions are left out, too.
+    """
     at = {}
     for place, position in newest.at.items():
         last = target.at.get(place)
@@ -96,9 +99,9 @@ def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPosit
 def tasks_between(
     state: ClusterState, start: StreamPositions, end: StreamPositions, options: ReadOptions, losses: list[str]
 ) -> list[list[RangeToRead]]:
-    """The tasks of the micro-batch from `start` to `end`. Leaves out records that are gone, and adds texts to `losses`.
+    """Return the tasks of the micro-batch from `start` to `end`. Leaves out records that are gone.
 
-    Raises the errors of `check_cluster`.
+    Adds a text to `losses` for each partition with such records. Raises the errors of `check_cluster`.
     """
     check_cluster(state, end)
     ranges: list[tuple[Topic, Partition, OffsetRange]] = []
@@ -120,12 +123,17 @@ def tasks_between(
 
 
 def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositions, options: ReadOptions) -> list[str]:
-    """Return texts that describe what a stream at `start` has lost.
+    """Return texts that describe the losses of a stream at `start`. `newest`: from `newest_positions`.
 
-    The texts are about records that were deleted before the stream read them, records that it read and that an unclean
-    election has given up since, positions above the end of the log, partitions in `start` that were deleted or are no
-    longer subscribed, and topics in the options that do not exist. `newest`: from `newest_positions`. Raises the errors
-    of `check_cluster`.
+    These are losses:
+
+    - Records were deleted before the stream read them, also in a partition that is new to the stream.
+    - An unclean election gave up records that the stream has read.
+    - A position of the stream is above the end of the log.
+    - A partition in `start` was deleted, or is no longer subscribed.
+    - A topic in the options does not exist, and `start` has no position in it.
+
+    Raises the errors of `check_cluster`.
     """
     check_cluster(state, start)
     losses = []
@@ -213,7 +221,10 @@ def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
 
 
 def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
-    """The offsets to read in one partition from `start` to `end`, without those below the log start; may be empty."""
+    """The offsets to read in one partition from `start` to `end`, without those below the log start.
+
+    Empty if no offsets are left.
+    """
     begin = max(min(_begin(start, place, end), _log_end(state, end)), _partition(state, end).log_start)
     return OffsetRange(begin, max(begin, end.offset))
 

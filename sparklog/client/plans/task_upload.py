@@ -112,10 +112,10 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
 
 
 def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
-    """The stores that are catching up, but were too slow for recent writes of this process: leave them out.
+    """Return the stores to leave out: those that are catching up and were too slow for recent writes of this process.
 
-    Empty if that would leave a partition without a store. A store that hangs would cost each write CATCHING_UP_WAIT_MS,
-    and a thread that never ends and keeps its bytes.
+    Without this, a store that hangs would cost each write CATCHING_UP_WAIT_MS, and a thread that never ends and keeps
+    its bytes. Returns no stores if a partition would be left without one.
     """
     slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
@@ -138,11 +138,12 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
 
 
 def without_failed(plan: WritePlan, written: TaskWritten, errors: Mapping[StoreId, BaseException]) -> TaskWritten:
-    """Return what a task has written, corrected for stores that failed. `errors`: the error of each failed store.
+    """Return `written`, the uploads of a task, corrected for stores that failed. `errors`: the error of each one.
 
     A failed store that was wiped or swapped has lost all objects of the task, so it is no longer a holder of any. Any
-    other failed store is still a holder of the objects that it stored before its error. Raises StoreUnavailable if an
-    object has no holder left.
+    other failed store is still a holder of the objects that it stored before its error. `not_taken` of the result has
+    the reasons of all failed stores, except those that are catching up. Raises StoreUnavailable if an object has no
+    holder left.
     """
     swapped = wiped_or_swapped(errors)
     objects = [_without(uploaded, swapped, errors) if swapped else uploaded for uploaded in written.objects]
@@ -225,7 +226,7 @@ def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
 
 
 def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
-    """Add sequences of an idempotent producer to slices. `producer`: id, epoch, first sequence.
+    """Return `slices` with the sequence numbers of an idempotent producer. `producer`: (id, epoch, first sequence).
 
     Raises InvalidInput if the slices are of several partitions.
     """
@@ -239,7 +240,10 @@ def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) 
 def sequenced(
     slices: Sequence[NewSlice], producer_id: int, epoch: int, first_sequences: Mapping[TopicPartition, int]
 ) -> tuple[NewSlice, ...]:
-    """Add consecutive sequences of an idempotent producer to slices, in each partition from its first sequence on."""
+    """Return `slices` with consecutive sequence numbers of an idempotent producer, counted in each partition.
+
+    `first_sequences`: for each partition, the sequence number of its first record here.
+    """
     next_ = dict(first_sequences)
     numbered = []
     for slice_ in slices:

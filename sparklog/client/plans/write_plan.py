@@ -35,7 +35,10 @@ from sparklog.log.cluster_stores import StoreAddresses
 
 
 class Durability(msgspec.Struct, frozen=True):
-    """Settings of a write. `acks`: when it counts as done. `pull`: tasks upload only to the leaders' stores."""
+    """Settings of a write. `acks`: when it counts as done.
+
+    `pull`: tasks upload only to the leaders' stores, from which agents fetch the records for the other replicas.
+    """
 
     acks: Acks = Acks.ALL
     pull: bool = False
@@ -62,7 +65,7 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     newest_us: int | None
 
     def stores_of(self, partition: PartitionIndex) -> tuple[Holder, ...]:
-        """The stores to write a partition to; empty if no store of its replicas is usable."""
+        """The stores to which a partition's records are uploaded; empty if all stores of its replicas are fenced."""
         return self.store_sets[self.set_of[partition] if self.set_of else 0]
 
 
@@ -209,7 +212,10 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
 
 
 def _catching_up(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
-    """The stores in the topics' `store_sets` that are in no ISR of these topics, in ascending order."""
+    """The stores in the topics' `store_sets` that are in no ISR of these topics, in ascending order.
+
+    Empty if the `store_sets` have only one store: tasks must wait for that store in any case.
+    """
     planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
     if len(planned) < 2:
         return ()

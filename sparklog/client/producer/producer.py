@@ -182,7 +182,7 @@ class Producer(AnswersKafkaMethods):
     def look_up(self, topic: str) -> None:
         """Look up a topic, reading the chain if this process does not know it yet, so that `knows` is true afterwards.
 
-        Raises UnknownTopicOrPartition.
+        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), InvalidInput (not a text).
         """
         self._topics.look_up(topic)
 
@@ -210,7 +210,7 @@ class Producer(AnswersKafkaMethods):
 
         Failures are only reported by the records' futures. Raises RequestTimedOut after `timeout_ms`. Without
         `timeout_ms`, the call ends at the latest when the records' `delivery_timeout_ms` is over. Raises InvalidInput
-        in a callback of the producer.
+        in a callback of the producer, and in a forked child.
         """
         self._not_in_a_sender("flush")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
@@ -234,8 +234,8 @@ class Producer(AnswersKafkaMethods):
     def close(self) -> None:
         """Write every record that was sent, then end. A second call does nothing.
 
-        Any `send` from now on raises InvalidInput. The call takes at most about `delivery_timeout_ms`. After an
-        interrupt (such as Ctrl-C), records may stay unwritten.
+        Any later `send` raises InvalidInput, and so does `close` in a callback of the producer. The call takes at most
+        about `delivery_timeout_ms`. After an interrupt (such as Ctrl-C), records may stay unwritten.
         """
         self._not_in_a_sender("close")
         with self._lock:
@@ -257,7 +257,7 @@ class Producer(AnswersKafkaMethods):
     # ---- inside `send`, `flush` and transactions ------------------------------------------------------------------
 
     def _fence(self) -> ProducerEpoch | None:
-        """The producer's id and epoch; None while it gets new ones.
+        """The producer id and epoch that fence the commit of a transaction; None while the producer gets new ones.
 
         Raises the error that `send` raises once the producer is closed or fenced.
         """
@@ -391,7 +391,11 @@ class Producer(AnswersKafkaMethods):
                 self._tell_all()
 
     def _renew(self, work: Renew) -> None:
-        """Get the next epoch of the producer, or a new id. If a command got no answer, sends it again under its id."""
+        """Get the producer's next epoch, or a new producer id.
+
+        If the last attempt got no answer, send its command again, under the same command id. Raises the errors of
+        `Committer.submit`.
+        """
         committer = self._connection.committer
         submission = self._renewal or committer.begin(work.command)
         self._renewal = None
@@ -432,9 +436,9 @@ class Producer(AnswersKafkaMethods):
     # ---- the end of the process, and forks ------------------------------------------------------------
 
     def _not_in_a_sender(self, what: str) -> None:
-        """Raise InvalidInput in a sender thread, where callbacks run.
+        """Raise InvalidInput if this is a sender thread, as in a callback: a call that waits would wait for itself.
 
-        There the call that `what` describes would wait for its own thread.
+        `what`: the call, in the words of the error text.
         """
         if threading.current_thread() in self._threads:
             raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to continue")

@@ -45,7 +45,7 @@ Outcome = WrittenRecords | BaseException
 class SentRecords:
     """The outcomes of the records of one topic in one flush, by their indexes in the order of `send`. Thread-safe.
 
-    `partitions`: the partition of each record, set before the first outcome. If the constructor is called with
+    `partitions`: the partition of each record; None until the flush is routed. If the constructor is called with
     `unawaited` (acks=0), all futures are done from the beginning.
     """
 
@@ -76,14 +76,14 @@ class SentRecords:
     # ---- by senders -----------------------------------------------------------------------------
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Set the outcomes of the records of these partitions (written, or an error), and run their callbacks."""
+        """Set the outcome (written, or an error) of all records in each partition of `outcomes`. Run the callbacks."""
         with self.condition:
             self._outcomes.update(outcomes)
             ready = self._wake()
         _call(ready)
 
     def fail(self, failure: BaseException) -> None:
-        """Set `failure` as the outcome of all records that have none yet, and run their callbacks."""
+        """Set `failure` as the outcome of all records without an outcome, and run their callbacks."""
         with self.condition:
             self._failure = failure
             ready = self._wake()
@@ -247,7 +247,7 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
 
 
 class _Waiters:
-    """The list of waiters in a future of `concurrent.futures`. `append` and `remove` go to `SentRecords`."""
+    """Stands in for the list `_waiters` of a `concurrent.futures.Future`; keeps the waiters in `SentRecords`."""
 
     def __init__(self, future: RecordFuture, records: SentRecords) -> None:
         self._future = future
@@ -261,7 +261,7 @@ class _Waiters:
 
 
 def _call(ready: list[tuple[RecordFuture, Callable[[RecordFuture], object]]]) -> None:
-    """Run callbacks in a sender thread. Errors, even SystemExit, are only logged, as the thread has more to send."""
+    """Run callbacks in a sender thread. Errors, even SystemExit, are only logged: the thread must continue to send."""
     for future, callback in ready:
         try:
             callback(future)

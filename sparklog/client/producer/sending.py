@@ -51,7 +51,7 @@ class FlushRows:
         self.topics = topics
 
     def only(self, parts: Collection[TopicPartition]) -> FlushRows:
-        """The records of the partitions `parts`."""
+        """The records of the partitions `parts`. The result shares `taken` with this object."""
         partitions: dict[int, list[int]] = {}
         for key in parts:
             partitions.setdefault(key.topic_id, []).append(key.partition)
@@ -80,8 +80,9 @@ class Sending:
     def route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> dict[TopicPartition, int]:
         """Find the partition of each record of the flush. Returns the number of records of each partition.
 
-        Fails the futures of records whose topic was deleted. All records of a topic that have neither key nor partition
-        go to one partition; the next flush uses the next partition.
+        `waiting`: the records, by topic; they become the rows of `flush`. Fails the futures of records whose topic was
+        deleted. All records of a topic that have neither key nor partition go to one partition; the next flush uses the
+        next partition.
         """
         rows = rows_of(flush)
         parts: dict[TopicPartition, int] = {}
@@ -161,7 +162,10 @@ def settle_failed(flush: Flush, error: SparklogError) -> None:
 
 
 def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None:
-    """Set the outcomes of a flush that is not joined. `outcomes`: by topic id, then by partition."""
+    """Set the outcomes of the records of `piece`, which is not a joined flush.
+
+    `outcomes`: by topic id, then by partition.
+    """
     for of_topic in rows_of(piece).topics.values():
         of_partitions = outcomes.get(of_topic.topic_id)
         if of_partitions is not None:
@@ -169,6 +173,6 @@ def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None
 
 
 def rows_of(flush: Flush) -> FlushRows:
-    """Return `flush.rows` of a flush that is not joined, as FlushRows."""
+    """Return `flush.rows` with the type FlushRows. The flush must not be a joined one, which has no rows."""
     assert isinstance(flush.rows, FlushRows)
     return flush.rows

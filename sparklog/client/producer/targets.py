@@ -25,8 +25,8 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 class SendableTopic:
     """A topic as the producer knows it. `Producer.send` uses it to check each record of the topic.
 
-    So no invalid record gets into a flush, where it would make the write of other records fail. `limits`: the topic's
-    config `flush.messages` and `flush.ms`; None if neither is set.
+    The check is made before a record waits, because one invalid record would make the write of its whole flush fail.
+    `limits`: the topic's config `flush.messages` and `flush.ms`; None if neither is set.
     """
 
     __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
@@ -57,7 +57,11 @@ class SendableTopic:
             )
 
     def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
-        """Return the timestamp in microseconds. Raises InvalidRecord if it is no integer, or the topic refuses it."""
+        """Return the timestamp in microseconds.
+
+        Raises InvalidRecord if it is no integer, too large for microseconds, or outside the topic's bounds around
+        `now_ms`.
+        """
         if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
             raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
         bounds = timestamp_bounds(self._config, now_ms)
@@ -126,7 +130,7 @@ class SendableTopics:
         self._found(self._connection.follower.state, topic)
 
     def forget(self) -> None:
-        """Empty the cache. Call it after a read of the chain, which may have changed topics."""
+        """Empty the cache. Call it after the chain was read, because its new entries may have changed topics."""
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:

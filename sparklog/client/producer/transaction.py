@@ -111,7 +111,7 @@ class TransactionalReader(Protocol):
         ...
 
     def end(self) -> None:
-        """Note that the block of the transaction has ended."""
+        """Note that the block of the transaction has ended: the consumer may commit by itself again."""
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
@@ -142,7 +142,10 @@ class TransactionSettings:
 
 
 class Transaction:
-    """One transaction, for one thread; see the module. `result`: the outcome of its commit, None before that."""
+    """One transaction, for one thread; see the module.
+
+    `result`: the result of its commit; None before that, and if there was nothing to commit.
+    """
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class WaitingRecords:
 
     The list `cells` has key, value, headers, timestamp and partition of the first record, then those of the next one,
     and so on. A record is added by one call of `cells.extend`, so that an interrupt can't leave a part of it there.
-    `since_ms`: when the first record was sent, by a monotonic clock.
+    `since_ms`: when `send` added the first record, in ms of a monotonic clock; 0 in a transaction.
     """
 
     __slots__ = ("cells", "sent", "since_ms")
@@ -39,7 +39,7 @@ class WaitingRecords:
 
 
 class RoutedRecords:
-    """The records of one topic in one flush, as Arrow rows. All attempts to write them keep their partitions."""
+    """The records of one topic in one flush, as Arrow rows. A retry keeps the partition of each record."""
 
     __slots__ = ("partitions", "rows", "sent", "topic_id")
 
@@ -50,7 +50,7 @@ class RoutedRecords:
         self.sent = sent
 
     def parts(self) -> dict[TopicPartition, int]:
-        """The number of records in each partition, without partitions that get no record."""
+        """The number of records for each partition that gets any."""
         if isinstance(self.partitions, int):
             return {TopicPartition(self.topic_id, PartitionIndex(self.partitions)): self.rows.num_rows}
         counts = np.bincount(self.partitions)
@@ -61,7 +61,7 @@ class RoutedRecords:
         }
 
     def only(self, wanted: Sequence[int]) -> RoutedRecords:
-        """The records of the partitions `wanted`, in the same order."""
+        """Only the records of the partitions `wanted`, in the order that they have here."""
         if isinstance(self.partitions, int):
             return self
         mask = np.isin(self.partitions, wanted)
@@ -71,9 +71,9 @@ class RoutedRecords:
 
 
 def as_bytes(what: str, given: object) -> bytes | None:
-    """Convert a key or a value to bytes, text as UTF-8; None stays None. Raises InvalidInput for any other type.
+    """Convert a key, or the value of a record or header, to bytes: text as UTF-8; None stays None.
 
-    `what`: the name of `given` in the error.
+    Raises InvalidInput unless it is bytes, bytearray, memoryview, text or None. `what`: its name in the error.
     """
     if given is None or isinstance(given, bytes):
         return given
@@ -85,7 +85,10 @@ def as_bytes(what: str, given: object) -> bytes | None:
 
 
 def as_headers(given: object) -> tuple[list[Header], int]:
-    """Convert pairs of a name and a value to headers. Returns them and their size in bytes. Raises InvalidInput."""
+    """Convert a list or tuple of pairs (name, value) to headers. Returns the headers, and their size in bytes.
+
+    Raises InvalidInput if it is not made of such pairs.
+    """
     headers: list[Header] = []
     size = 0
     if not isinstance(given, list | tuple):
@@ -103,7 +106,8 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
     """Convert the records of a topic to Arrow columns, and find the partition of each in `state`.
 
     Records with neither a partition nor a key all go to one partition: of the n partitions that have a leader, the one
-    at index `sticky` modulo n. Raises UnknownTopicOrPartition if the topic was deleted.
+    at index `sticky` modulo n (of all partitions if none has a leader). Raises UnknownTopicOrPartition if the topic was
+    deleted.
     """
     name = waiting.sent.topic
     topic = state.topic_named(name)
@@ -121,5 +125,5 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
 
 
 def naming_topic(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """Add a column to the rows that names their topic. `topic` is the name, the same in every row."""
+    """Add the column `topic` to the rows, with the name `topic` in every row."""
     return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

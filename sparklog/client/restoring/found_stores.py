@@ -30,9 +30,9 @@ from sparklog.storage.open_store import join_url
 
 
 class FoundStore(msgspec.Struct, frozen=True):
-    """A store that answers and has an INCARNATION, which is `mark`.
+    """A store that answers. `mark`: the contents of its file INCARNATION.
 
-    `owners`: its OWNER marks by the number of the restore; `damaged`: the numbers of OWNER marks that can't be read.
+    `owners`: its marks OWNER/<number>, by number. `damaged`: the numbers of those that can't be read.
     """
 
     target: ObjectStore
@@ -102,7 +102,7 @@ class FoundStores:
 
     @property
     def restores(self) -> int:
-        """The number of the restore that began the chain `chain_id`; 0 if no restore did."""
+        """The number of the restore that began the chain `chain_id`; 0 if it is the cluster's first chain."""
         return len(self.head.state.ancestors)
 
     def mirrored_to(self) -> dict[StoreId, int]:
@@ -117,9 +117,10 @@ class FoundStores:
         return mirrored
 
     def newer(self) -> str | None:
-        """Return a text if a found store shows that there is a newer chain, or newer entries, than the mirrors have.
+        """Evidence on a found store, as text, of a newer chain or newer entries than `head`; None if there is none.
 
-        Returns None otherwise. Reads the stores again.
+        If there seem to be newer entries, reads the mirrors again, because a chain that is alive may just have written
+        these entries. So `head` may change.
         """
         for store, found_store in sorted(self.found.items()):
             for number, owner in found_store.owners.items():
@@ -176,7 +177,8 @@ class FoundStores:
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
         """Look for a store at these addresses. Returns True if it was found; otherwise notes the reason in `missing`.
 
-        Prefers an address where the store has the registered INCARNATION.
+        Prefers an address where the store has the registered INCARNATION. Raises InvalidInput if the address in `given`
+        is not valid.
         """
         given = self._given.get(store)
         registered = self.head.state.stores.get(store)

@@ -19,9 +19,7 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Raise Conflict if an earlier restore began the newest chain, and the chain can still be read at that restore's
-    address.
-    """
+    """Raise Conflict if the newest chain is not lost: an earlier restore began it, and its address still has it."""
     marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
     for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
         try:

@@ -1,7 +1,7 @@
 """Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores.
 
     find all stores and read their mirrors -> check that nothing is missing -> put the mark OWNER/<number> of the new
-    chain on each store -> find and read again, until there is no new store -> check again
+    chain on each store -> find and read again, until there is no new store or entry -> check again
     -> put the beginning of the new chain: now it has begun -> put its first entry and snapshot under their own keys
 
 All stores are marked before the mirrors are read for the last time. So the restore reads every entry that a process of
@@ -66,12 +66,14 @@ from sparklog.storage.probe import check_store
 class Restored(msgspec.Struct, frozen=True):
     """The outcome of a restore, or of its dry run.
 
-    `previous` is the id of the lost chain, `chain_id` that of the new one (None in a dry run). `copies`: the entry up
-    to which each store has the lost chain, -1 if it has nothing of it; `last`: the entry up to which all stores
-    together have it, and `time_ms` the time of this entry. `first`: the first entry of the new chain. `stores`: the
-    addresses of the found stores; `fenced`: the stores left out. `topics`: the number of topics. `checkpoint`: the
-    newest entry for which a store has a checkpoint, -1 without any. `newer`: a text with evidence that the lost chain
-    had entries after `last`, or None. `copied`: true if mirrors have the new chain already.
+    `previous` is the id of the lost chain. `chain_id` is that of the new chain; None in a dry run, unless an earlier
+    run has begun the new chain. `copies`: the entry up to which each store has the lost chain, -1 if it has nothing of
+    it; {} if the stores have mirrors of the new chain already. `last`: the entry up to which all stores together have
+    the lost chain, and `time_ms` the time of this entry. `first`: the first entry of the new chain.
+
+    `stores`: the addresses of the found stores; `fenced`: the stores left out. `topics`: the number of topics.
+    `checkpoint`: the newest entry for which a store has a checkpoint, -1 without any. `newer`: a text with evidence
+    that the lost chain had entries after `last`, or None. `copied`: true if this run has put the new chain on mirrors.
     """
 
     cluster: str
@@ -376,7 +378,10 @@ class _Restore:
         )
 
     def _put_on_mirrors(self) -> bool:
-        """Copy the new chain to its mirrors. Returns True if that was done; if not, the next commit will do it."""
+        """Copy the new chain to its mirrors. Returns False if that failed, or if no mirrors are wanted.
+
+        After a failure, the next commit copies it.
+        """
         with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
             follower = connection.follower
             if follower.mirrors is not None and follower.mirrors_wanted(follower.state):
@@ -391,7 +396,5 @@ def _records_of(entry: Entry) -> list[Record]:
 
 
 def _restored_by(entry: Entry) -> ClusterRestored | None:
-    """The record ClusterRestored in this entry; None if the entry has no such record. The first entry of a restored
-    chain has one.
-    """
+    """The record ClusterRestored, which is in the first entry of every restored chain; None if this entry has none."""
     return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

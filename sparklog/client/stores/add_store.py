@@ -60,7 +60,8 @@ def add_store(
     `zone` None: the zone that the store has had, or none if it is new. With `dry_run`, checks everything, and marks and
     registers nothing.
 
-    Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
+    Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, NotEnoughReplicas (see
+    `announce`), ChainDamaged (a damaged OWNER mark), and the store's errors.
     """
     state = connection.follower.newest_state()
     known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
@@ -160,10 +161,11 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
 
 
 def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Announce `peer` to `target` as of entry `peer.n`, or of the first later entry without another announcement there.
+    """Announce `peer` to the store `target`, under the number `peer.n`, or the next one that is not taken.
 
-    An interrupted `add_store` may have announced the store at another address. `ancestors`: how often the cluster was
-    restored. Raises Conflict after 17 attempts, and the other errors of `announce_peer`.
+    A number may be taken, because an interrupted `add_store` has announced the same store at another address.
+    `ancestors`: how often the cluster was restored. Raises Conflict after 17 attempts, and the other errors of
+    `announce_peer`.
     """
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):
@@ -199,8 +201,8 @@ def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster:
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
     """Refuse to register a wiped store, unless it is fenced and comes back at its registered address and zone.
 
-    If the store is not fenced, its agent reports the loss. Another address may be a mistake. Raises
-    DuplicateBrokerRegistration, InvalidInput.
+    Raises DuplicateBrokerRegistration if the store is not fenced (then its agent reports the loss), or if it is at
+    another address, which may be a mistake. Raises InvalidInput if `zone` is another zone.
     """
     actual = "none" if mark is None else mark.incarnation
     what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {actual} at {url}"
@@ -212,9 +214,10 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
 
 
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:
-    """Check that no two stores have the same address. Raises DuplicateBrokerRegistration.
+    """Raise DuplicateBrokerRegistration if two stores have the same address.
 
-    Raises InvalidInput for a store in the memory of this process if the metadata is elsewhere.
+    Raise InvalidInput if a store is in the memory of this process, but the metadata is not: the store would be lost
+    when the process ends.
     """
     seen: dict[str, StoreId] = {}
     for store, url in addresses:
@@ -228,9 +231,10 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
 
 
 def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
-    """Raise DuplicateBrokerRegistration if the store is the place of the metadata under another address.
+    """Raise DuplicateBrokerRegistration if the store is at the place of the metadata, but has another address.
 
-    A mirror there would be lost together with the original.
+    Such a store would get a mirror of the metadata, which would be lost together with the original. A store with the
+    address of the metadata gets none, so it is allowed.
     """
     head = connection.follower.head
     if target.url == absolute_url(connection.url):

@@ -37,11 +37,11 @@ log = logging.getLogger("sparklog")
 def lost_while_fenced(
     connection: Connection, store: Store, target: ObjectStore, zone: str | None
 ) -> tuple[HeldEnd, ...]:
-    """Find the partitions of which a fenced store lacks objects. Returns for each the offset where its log there ends.
+    """Find the partitions of which a fenced store lacks objects. Returns the offset up to which it has each such log.
 
-    Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target`: the store,
-    opened at the address to register; `zone`: the zone to register. Raises AnotherIncarnation if the store was wiped or
-    unmounted meanwhile, the errors of `check_same_place`, and the store's.
+    Returns () if no object is missing, or if the store is not fenced: then its agent looks for losses. `target`: the
+    store, opened at the address to register; `zone`: the zone to register. Raises AnotherIncarnation if the store was
+    wiped or unmounted meanwhile, the errors of `check_same_place`, and the store's.
     """
     if not store.fenced:
         return ()

@@ -61,7 +61,7 @@ class StoreHealth:
     """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
     `remarks`: findings that make no read or write fail. `free_bytes`: None if unknown. `appends_untried`: true for a
-    disk that has no folder of append objects yet, so that the trial write was made in another folder.
+    disk without any append object, so that the trial write was made in another folder.
     """
 
     store: str
@@ -97,9 +97,10 @@ class ClusterHealth:
 
 
 def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
-    """Run `call` in a daemon thread and return its result. Raises RequestTimedOut after `deadline_ms`.
+    """Run `call` in a daemon thread, and return its result or raise its error.
 
-    The call may then still be running. `what`: the subject of the error text.
+    Raises RequestTimedOut after `deadline_ms`, although the call may still be running. `what`: the subject of the text
+    of this error.
     """
     outcome = in_daemon(call, "sparklog-call")
     wait((outcome,), deadline_ms / 1000)
@@ -141,7 +142,7 @@ def _is_held(sample: ObjectSample, store: StoreId) -> bool:
 
 
 def _data_folders(samples: list[ObjectSample]) -> list[str]:
-    """The folders of append objects, where writers write, and those of the sampled objects, where rolls write."""
+    """The folders that must be writable: for writers those of append objects, for rolls those of sampled objects."""
     keys = (data_key(sample.object.object, sample.topic) for sample in samples)
     appends = [f"{APPENDS}{digits:02x}/" for digits in range(256)]
     return sorted({APPENDS, TOPICS, *appends, *(f"{key.rpartition('/')[0]}/" for key in keys)})
@@ -174,7 +175,7 @@ class _Check:
         self._over = False
 
     def run(self) -> None:
-        """Run the checks, and note their findings. Does not write to a store that is not the registered one."""
+        """Run the checks, and note their findings. If the store is not the registered one, nothing is written to it."""
         with self._noted():
             store = self._open()
             look = look_at(store, self._incarnation)
@@ -206,7 +207,10 @@ class _Check:
             self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
-        """End the check: threads that still run no longer change `health`. `late`: true after the deadline."""
+        """End the check: threads that still run no longer change `health`.
+
+        `late`: true if the check has not ended by the deadline, which is a problem of the store.
+        """
         with self._lock:
             self._over = True
             if late:

@@ -35,7 +35,7 @@ def token_hash(token: str) -> str:
 def parse_access(body: bytes) -> Access:
     """The principals in an access file, with their rights and the hashes of their tokens.
 
-    Raises InvalidConfig. Its message never shows a hash, or text that may be a token.
+    Raises InvalidConfig if the file is not valid. The message never shows a hash, or text that may be a token.
     """
     try:
         tables = tomllib.loads(body.decode())
@@ -57,7 +57,10 @@ def parse_access(body: bytes) -> Access:
 
 
 def lines_of(name: str, hashes: Sequence[str], rights: Sequence[str]) -> str:
-    """The lines of a principal in an access file. Raises InvalidConfig if the name, a hash or a right is not valid."""
+    """Format the lines of an access file that define a principal with this name, these token hashes and these rights.
+
+    Raises InvalidConfig if the name, a hash or a right is not valid.
+    """
     key = name if _BARE.fullmatch(name) else json.dumps(name)
     lines = f"[principal.{key}]\ntoken_sha256 = {json.dumps(list(hashes))}\nrights = {json.dumps(list(rights))}\n"
     parse_access(lines.encode())

@@ -52,8 +52,8 @@ class Gate:
 
     `access` returns the access file in force. If `access` is None, there is no access file, and every caller may do
     everything. In that case, the headers Host and Origin may name only this machine and `hosts`, the coordinator's own
-    names. So a web page can't reach the coordinator through a domain of the page's author (DNS rebinding): in Origin, a
-    browser names the site whose page has sent the request.
+    names. This stops DNS rebinding, by which a web page reaches the coordinator under a domain of the page's author:
+    the browser then names that domain in Host, and in Origin the site whose page has sent the request.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Gate:
 
 
 def _refusal(request: Request, error: SparklogError, for_people: bool) -> Response:
-    """The answer to a refused caller: plain text on a route for people, else an error in the usual format."""
+    """The response to a refused caller: plain text on a route for people, else an ErrorReply, encoded by `answer`."""
     if for_people:
         text = f"{error}\nIn a browser, log in with any name, and with your token as the password.\n"
         refusal: Response = PlainTextResponse(text, http_status(error))

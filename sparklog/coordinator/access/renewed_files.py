@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class RenewedFiles(Generic[T]):
-    """A value built from a few small files, and built again when they change.
+    """A value built from a few small files. `look` builds it again if they have changed; call `look` regularly.
 
     `what` is the name of the value in messages. `taken` is the function that builds the value from the files' contents.
     """
@@ -97,7 +97,7 @@ class Certificate:
 
 
 async def look_again(looks: Sequence[Callable[[], None]]) -> None:
-    """Every EVERY_S seconds, call all of `looks` in a thread, one after the other. Runs until it is cancelled."""
+    """Call all of `looks` every EVERY_S seconds, in a thread, one after the other. Runs until it is cancelled."""
     while True:
         await asyncio.sleep(EVERY_S)
         for look in looks:

@@ -1,5 +1,6 @@
-"""The routes of a coordinator. `service.py` does the work, `exchange.py` decodes requests and encodes replies and
-errors.
+"""The routes of a coordinator.
+
+`service.py` does the work, `exchange.py` decodes requests and encodes replies and errors.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ _member_heartbeat = Decoders(MemberHeartbeat)
 def app_of(service: Service, access: Callable[[], Access] | None = None, masks: Sequence[MaskRule] = ()) -> Starlette:
     """The ASGI application of a coordinator.
 
-    `access` returns the access file in force; without an access file, `access` is None. `masks` are the parts of
-    records that the web pages must not show.
+    `access` returns the access file in force; without an access file, `access` is None. `masks` are the rules for the
+    parts of records that the web pages must not show.
     """
     endpoints = endpoints_of(service)
     for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]
@@ -75,7 +76,7 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
-    """The endpoints for programs, as the router tries them: commits come first, because most requests are commits."""
+    """The endpoints for programs, in the order in which the router tries them: commits first, as the most frequent."""
     reading = ReaderThreads(service.follower, service.control.queued_max)
     queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
     return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]

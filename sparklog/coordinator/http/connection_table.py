@@ -80,7 +80,7 @@ class ConnectionTable(Generic[C]):
         return len(self._states) - self.count(State.LINGERING) >= self.limits.connections
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
-        """Put the connection into this state, as of `now_s`."""
+        """Put a connection, new or known, into this state. Its time in the state begins at `now_s`."""
         self.leave(connection)
         self._states[connection] = state
         self._since[state][connection] = now_s

@@ -36,9 +36,9 @@ class Parameter:
     most: int | None = None
 
     def number(self, request: Request) -> int:
-        """This parameter as a number in the query of a request; the default if it is absent.
+        """The value of this parameter in the query of a request, as a number; the default if it is absent.
 
-        Raises InvalidInput if it is no number from `least` to `most`.
+        Raises InvalidInput if the value is no number from `least` to `most`.
         """
         if self.most is None or not isinstance(self.default, int):
             raise TypeError(f"{self.name} is no number with a default")
@@ -73,7 +73,7 @@ class GatedRoute(Route):
 
     On a route `for_people` the token may also be the password of HTTP's Basic authentication (RFC 7617). A browser asks
     for that password once, and then sends it with every request, even if a page of another site causes the request. So
-    such a route changes data only for a form that this coordinator has made (`page/actions/sealed_plan.py`).
+    such a route changes data only if the request has a form made by this coordinator (`page/actions/sealed_plan.py`).
     """
 
     def __init__(

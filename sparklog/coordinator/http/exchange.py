@@ -58,7 +58,7 @@ class Decoders(Generic[T]):
 class Posted(Generic[T]):
     """An ASGI application for one route: decodes a request of type T, and answers with the reply of `handler`.
 
-    Any exception of `handler` becomes an error reply.
+    Any exception of the decoder or of `handler` becomes an error reply.
     """
 
     def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
@@ -127,7 +127,7 @@ async def decoded(request: Request, decoders: Decoders[T]) -> T:
 
 
 async def body_of(request: Request) -> bytes:
-    """The bytes of the body. Raises InvalidInput if the body is too large.
+    """The bytes of the body. Raises InvalidInput if the body is too large, or its announced length is not a number.
 
     Raises TryAgain if the bodies of all requests together are too large now, and ClientDisconnect if the client has
     left.
@@ -196,7 +196,10 @@ async def _body(announced: str | None, receive: Receive) -> bytes:
 
 
 class _Bodies:
-    """Counts the bytes of all bodies that are being received, so that half-sent bodies can't fill the memory."""
+    """Counts the bytes of all bodies that are being received, so that half-sent bodies can't fill the memory.
+
+    Of each body, the first SMALL_BODY bytes do not count.
+    """
 
     def __init__(self) -> None:
         self.held = 0

@@ -85,7 +85,7 @@ def groups_after(state: ClusterState, after: str, limit: int, principal: Princip
 
 
 def described_group(state: ClusterState, name: str, first: int, limit: int, principal: Principal) -> GroupReply:
-    """A group with at most `limit` of the partitions that the principal may see; the first `first` are skipped.
+    """A group, and at most `limit` of its partitions that the principal may see, after the first `first` of these.
 
     Raises GroupIdNotFound if there is no such group, or the principal may not see it.
     """

@@ -2,7 +2,7 @@
 
 Requests are answered from the metadata store, so a reply is never out of date. Only entries of the chain and the bodies
 of large commands are kept in memory: they never change, and every client that follows the chain reads the newest ones.
-If a key is absent, the next request for it asks the store again.
+The absence of a key is not remembered: the next request for the key asks the store again.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
 
 
 def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[list[StoredKey], bool]:
-    """The first `limit` objects whose keys begin with `prefix` and come after `after`, and whether more may follow."""
+    """The first `limit` objects whose keys begin with `prefix` and come after `after`; True if more may follow them."""
     if limit == 1 and prefix.endswith("/"):
         key = store.first_key_after(prefix, after)
         while key is not None:
@@ -162,9 +162,10 @@ def _page_of(request: Request) -> tuple[str, str, int]:
 
 
 def _range(wanted: str, key: str, size_bytes: int) -> tuple[int, int]:
-    """The first and the last byte that the header Range (`wanted`) asks for, of the object `key`.
+    """The positions of the first and the last byte, both inclusive, that the header Range (`wanted`) asks for.
 
-    Raises InvalidInput if the header is malformed, and OffsetOutOfRange if the object lacks one of these bytes.
+    `size_bytes`: the size of the object `key`. Raises InvalidInput if the header is malformed, and OffsetOutOfRange if
+    the object lacks one of these bytes, or the last one comes before the first.
     """
     match = _RANGE.fullmatch(wanted)
     if match is None:

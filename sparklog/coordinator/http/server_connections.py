@@ -181,7 +181,10 @@ class ServerConnection(HttpToolsProtocol):
     # ---- ending a connection --------------------------------------------------------------------
 
     def overdue(self, state: State) -> None:
-        """End a connection whose time in this state is over, or extend the time if the connection made progress."""
+        """End a connection whose time in this state is over, unless it has made progress: then extend the time.
+
+        Progress means `ConnectionLimits.body_bytes` of a body received, or of a reply read by the client.
+        """
         if state is State.RECEIVING:
             if self._in_body and self._received >= self._limits.body_bytes:
                 self._received = 0
@@ -249,7 +252,10 @@ class ServerConnection(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Discard input for a moment before the connection is closed: closing at once could destroy the last answer."""
+        """Discard input for a moment before the connection is closed: closing at once could destroy the last answer.
+
+        Closes at once if `ConnectionLimits.lingering` connections do this already.
+        """
         self._ended = True
         self._unset_keepalive_if_required()
         if self._table.count(State.LINGERING) >= self._limits.lingering or self.transport.is_closing():

@@ -76,7 +76,7 @@ _ALWAYS = (CHAIN, SEEN)
 
 
 def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
-    """The endpoints of this module.
+    """The endpoints for topics, plans of reading, and offsets.
 
     `metadata` is the address of the metadata. `stores` opens the stores, for look-ups by time.
     """
@@ -194,8 +194,8 @@ def described(state: ClusterState, name: str, first: int, limit: int) -> TopicRe
 def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanReply:
     """The slices in the wanted ranges of offsets, with their objects and stores; at most `wanted.limit` slices.
 
-    If no ranges are wanted, the plan is for the first MOST_PARTITIONS partitions. Raises UnknownTopicOrPartition, and
-    OffsetOutOfRange if a range is not readable.
+    If the request names no ranges, the plan has all readable offsets of the first MOST_PARTITIONS partitions. Raises
+    UnknownTopicOrPartition, and OffsetOutOfRange if a range is not readable.
     """
     topic = topic_of(state, wanted.topic)
     left = wanted.limit

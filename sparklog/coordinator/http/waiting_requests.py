@@ -126,7 +126,7 @@ class Waits:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """At the first request, register `_newer`: the follower then calls it for each newer head."""
+        """Register `_newer` at the first request, so that the follower calls it for each newer head."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._follower.on_head = self._newer
@@ -144,7 +144,7 @@ class Waits:
     def _set_some(self, done: list[Operation]) -> None:
         """Answer the requests `done`: at most AT_ONCE of them now, and the others in later rounds of the event loop.
 
-        So commits can run in between.
+        In between, the event loop can run commits.
         """
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
@@ -152,7 +152,7 @@ class Waits:
             asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
 
     async def _look(self) -> None:
-        """While requests wait, read the chain every LOOK_MS for entries of other processes.
+        """Read the chain every LOOK_MS for entries of other processes, as long as requests wait.
 
         Skip a read if the head has changed in the last LOOK_MS: this process has then committed or read entries.
         """

@@ -28,7 +28,7 @@ class Checkpointing:
         self._failed: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin to write: this process leads from now on."""
+        """Start the thread that writes, unless the interval is 0. Call this when the process becomes the leader."""
         interval_ms = effective_cluster(self._follower.state.config).log_flush_offset_checkpoint_interval_ms
         if interval_ms:
             self._end = end = threading.Event()
@@ -38,7 +38,7 @@ class Checkpointing:
             thread.start()
 
     def end(self) -> None:
-        """Stop: this process no longer leads. A write in progress still finishes; it does no harm."""
+        """Stop that thread when the process ceases to lead. A write in progress still finishes; it does no harm."""
         if self._end is not None:
             self._end.set()
         self._end = None

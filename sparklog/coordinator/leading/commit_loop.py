@@ -28,9 +28,9 @@ AWAKE = 32  # commands whose callers wake in one round of the loop: the first re
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of `submit_all`. `open`: the number of its commands that are not done yet.
+    """A call of `submit_all` that waits. `open`: the number of its commands without an outcome.
 
-    `done` completes when all commands of the call are done.
+    `done` completes when all commands of the call have an outcome.
     """
 
     open: int

@@ -117,7 +117,10 @@ class CoordinatorControl:
 
     @property
     def leads(self) -> bool:
-        """True if this process coordinates the cluster, as far as it knows, and can read the chain's newest format."""
+        """True if this process coordinates the cluster, as far as it knows.
+
+        False if the chain has an entry of a format that this version can't read, and once `run` has ended.
+        """
         return self.leadership.leads and not self.is_outdated and not self._has_ended
 
     def stop(self) -> None:
@@ -129,7 +132,8 @@ class CoordinatorControl:
     def submit(self, request: SubmitRequest, moment: Moment) -> ControlMachine[SubmitReply]:
         """Commit a client's commands, and return an outcome for each.
 
-        Raises NotController, InconsistentClusterId, InvalidInput (too many commands), and errors of reading the chain.
+        The outcome of commands beyond `queued_max` is TryAgain. Raises NotController, InconsistentClusterId,
+        InvalidInput (more than MAX_COMMANDS), and errors of reading the chain.
         """
         self._admit(request.chain_id, moment.state)
         wanted = request.commands
@@ -237,7 +241,7 @@ class CoordinatorControl:
     def _claim(self, claim: ClaimCoordination) -> ControlMachine[Moment | None]:
         """Submit a claim, to become the leader or to show that the leader is alive.
 
-        Return the moment after its commit; None if it did not land.
+        Return the moment after its commit; None if it was refused, failed, or got no answer.
         """
         reply: Moment | SparklogError
         reply = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
@@ -251,9 +255,9 @@ class CoordinatorControl:
         return reply
 
     def _watch(self, asked_ms: int, moment: Moment) -> ControlMachine[Moment]:
-        """Submit the commands that `Watching.due` returns, and return the moment after the last commit.
+        """Submit the commands of `Watching.due`: about silent agents, silent members, and replicas that lag.
 
-        `asked_ms`: the time when the state in `moment` was requested.
+        `asked_ms`: when the read of the chain began that led to `moment`. Returns the moment after the last commit.
         """
         if self.watching is None:
             return moment

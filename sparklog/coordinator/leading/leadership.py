@@ -43,7 +43,7 @@ class Leadership:
         return self.known.in_force and self.known.name == self.name
 
     def observe(self, coordinator: Coordinator, read_ms: int) -> None:
-        """Note the coordinator that the chain names, according to a read of the chain that was done at `read_ms`.
+        """Note the coordinator that the chain named when it was read, at `read_ms`.
 
         Call this only after a successful read: a process that can't reach the chain does not know if the leader is
         silent.
@@ -71,7 +71,7 @@ class Leadership:
         return max(0, min(due_ms - now_ms, longest_ms))
 
     def _patience_ms(self) -> int:
-        """The milliseconds without news of the coordinator in the chain after which this process claims."""
+        """The time in ms after which this process claims, unless the chain shows anything new of the coordinator."""
         if self.leads:
             return self.session_ms // ENTRIES_PER_SESSION
         if self.known.in_force or self._resigned_epoch == self.known.epoch > 0:

@@ -44,7 +44,7 @@ class ReaderThreads:
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:
-        """Do the same as `run`, in separate threads, for work that reads objects: such work may take seconds."""
+        """Run `work` like `run`, but in other threads. For work that reads objects, which may take seconds."""
         return await self._run(work, self._lookup_threads)
 
     async def state(self, request: Request) -> ClusterState:

@@ -47,7 +47,7 @@ class Scheduling:
         self._errors: dict[str, str] = {}  # by job, of its last run here
 
     def begin(self) -> None:
-        """Begin to run jobs: this process leads from now on."""
+        """Begin to run jobs. Call this when the process becomes the leader."""
         if self._runner is None:
             return
         state = self._follower.state
@@ -66,7 +66,7 @@ class Scheduling:
         self._present.add_done_callback(self._stopped)
 
     def end(self) -> None:
-        """Stop the jobs: this process no longer leads."""
+        """Begin to stop the jobs, without waiting for them. Call this when the process ceases to lead."""
         if self._present is not None:
             self._present.cancel()
         self._scheduler = self._present = None

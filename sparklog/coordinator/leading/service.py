@@ -173,11 +173,11 @@ class Service:
         return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
 
     def look_at_stores(self) -> None:
-        """Begin to check each store in the background; see `StoreLooks`."""
+        """Begin to check each store and the metadata in the background; see `StoreLooks.begin`."""
         self._looks.begin(self.follower.state, self._clock.monotonic_ms())
 
     def looks_at_stores(self) -> Mapping[StoreId, StoreLook]:
-        """The result of the newest check of each store; see `StoreLooks`."""
+        """The result of the newest check of each store and of the metadata; see `StoreLooks.newest`."""
         return self._looks.newest(self._clock.monotonic_ms())
 
     def jobs(self) -> JobsReply:

@@ -1,4 +1,4 @@
-"""The observations of a leading coordinator: silent agents, silent members of groups, and followers that lag.
+"""The observations of a leading coordinator: silent agents, silent members of groups, and replicas that lag.
 
 A store is alive if its agent sends heartbeats, or if a write reaches the store. A member of a group is alive if it
 sends heartbeats or commits (`core/groups/sessions.py`). The chain records none of these signs, only that the agent of a
@@ -20,7 +20,7 @@ from sparklog.core.types import StoreId
 
 
 class Watching:
-    """Watches agents, members and followers for one coordinator, from the time when it became the leader."""
+    """Watches agents, members and follower replicas for one coordinator, from the time when it became the leader."""
 
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
@@ -43,13 +43,17 @@ class Watching:
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """Count the stores that hold the objects of a committed write as heard at `now_ms`."""
+        """Note that a committed write has reached the stores which it names as holders: they are alive at `now_ms`."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take the newest state. The read of the chain began at `asked_ms` and ended by `now_ms`."""
+        """Note the newest state, from a read of the chain that began at `asked_ms` and ended by `now_ms`.
+
+        If this process was paused since the last call, extend the timers of stores and members by that time. Call this
+        before `due`.
+        """
         self._lag_clock.observe(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
         deaf_ms = self._deaf_ms(now_ms)
@@ -68,10 +72,10 @@ class Watching:
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
 
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
-        """The commands to submit now, for silent agents, for silent members, and for followers that lag.
+        """Yield the commands to submit now, for silent agents, for silent members, and for replicas that lag.
 
         Pass the `state` and `now_ms` of the last `observe`. A store of which nothing was heard yet counts as heard at
-        `now_ms`. Once a store is reported as silent, this object forgets when the store was heard.
+        `now_ms`. Once a store is reported as silent, its timer restarts.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)

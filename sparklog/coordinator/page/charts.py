@@ -10,9 +10,10 @@ WIDTH, HEIGHT = 600, 80
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of one series of values. `line` and `area` are points of an SVG; "" if there is no data yet.
+    """A chart of one series of values. `line` and `area` are the points of an SVG; "" for fewer than two values.
 
-    `latest`: the newest value; `top`: the greatest one.
+    `command`: the command line that shows the same numbers. `latest`: the newest value; `top`: the greatest one.
+    `seconds`: the time span of the chart.
     """
 
     title: str

@@ -26,7 +26,10 @@ _SHORT_CHART: Final = 60  # samples: ten minutes
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True):
-    """A partition of a group. `unread_since_ms`: the append time of the oldest unread record; None if all are read."""
+    """A partition of a group. `unread_since_ms`: the append time of its oldest record that the group has not read.
+
+    None if no record is left to read, or if the group has committed no offset in the partition.
+    """
 
     partition: GroupPartitionReply
     unread_since_ms: int | None
@@ -63,7 +66,7 @@ def group(seen: Observation, name: str, page: int, principal: Principal) -> dict
 
 
 def lag_charts(seen: Observation, name: str) -> list[Chart]:
-    """A list with the chart of a group's lag in the last hour at most, from the samples that contain the group.
+    """The chart of a group's lag, for an hour at most, as a list of one chart.
 
     [] on a standby, or if no sample contains the group.
     """
@@ -76,7 +79,7 @@ def lag_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:
-    """A row for each partition, with the append time of its oldest record that the group has not read, or None."""
+    """A row for each of the partitions, in the same order, with its `unread_since_ms`."""
     behind = [row for row in partitions if row.lag]
     places = [TopicPartition(state.topic_ids[row.topic], row.partition) for row in behind]
     offsets = [max(row.committed or 0, row.log_start) for row in behind]

@@ -36,7 +36,7 @@ View = Callable[[Observation], dict[str, Any]]
 
 
 async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
-    """Return a response with the template, filled with the values that `view` makes from a new look at the cluster.
+    """Render the template as a response, with the values that `view` makes from a new `Observation` of the cluster.
 
     If `view` raises NotFound, the response is the page not_found.html, with status 404.
     """

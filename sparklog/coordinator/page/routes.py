@@ -33,7 +33,7 @@ Page = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedRoute]:
-    """The routes of the pages, and of their style, script and icon. `masks`: parts of records never to be shown."""
+    """The routes of the pages, and of their style, script and icon. `masks`: rules for parts of records to hide."""
     tail = _Tail(service)
 
     async def overview(request: Request) -> Response:
@@ -124,7 +124,7 @@ class _Tail:
         self._known: dict[int, Entry] = {}
 
     def newest(self, seen: Observation, num: int) -> ChainTail | SparklogError:
-        """The newest `num` entries up to the state in `seen`, or the error of reading them.
+        """The newest `num` entries up to the state in `seen`. If they can't be read, returns the error.
 
         May be called from several threads.
         """

@@ -29,10 +29,10 @@ class SharedAnswers:
         self._kept: dict[str, _Kept] = {}
 
     async def of(self, key: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """Return the answer under `key` if another call is making it, or made it less than FRESH_MS ago.
+        """Return the answer that another call with this `key` is making, or made less than FRESH_MS ago.
 
-        Otherwise return the result of `make`. Only answers with status 200 are shared, because an error may concern
-        only one reader. Raises the errors of `make`.
+        If there is none, return the result of `make`. Only answers with status 200 are shared, because an error may
+        concern only one reader. Raises the errors of `make`.
         """
         now_ms = self._clock.monotonic_ms()
         self._kept = {

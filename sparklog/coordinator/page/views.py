@@ -58,7 +58,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """A sentence with the number of things that are wrong; if nothing is wrong, with the number of remarks."""
+        """A sentence with the number of things that are wrong; if nothing is, with the number of remarks, if any."""
         if wrong := len(self.wrong) + self.more_wrong:
             return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
@@ -70,7 +70,10 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """A sentence that names the leader. `link`: the leader's web page; "" if no other process leads."""
+    """A sentence that names the coordinator in force. `leads`: true if it is this process.
+
+    `link`: the address of its web pages; "" if this process leads, if no process does, or if it is no HTTP address.
+    """
 
     text: str
     leads: bool
@@ -92,7 +95,10 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
 
 
 class TopicRow(msgspec.Struct, frozen=True):
-    """A topic in a list. `condition` is the state of its worst partition, in words."""
+    """A topic in a list. `replicas`: the number per partition; `records`: those that can be read.
+
+    `condition` is the state of its worst partition, in words.
+    """
 
     name: str
     partitions: int
@@ -103,7 +109,7 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 class PartitionRow(msgspec.Struct, frozen=True):
-    """A partition with its replicas. `condition` is its state, in words."""
+    """A partition with its replicas. `records`: the number that can be read; `condition`: its state, in words."""
 
     partition: Partition
     records: int
@@ -112,7 +118,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 class StoreRow(msgspec.Struct, frozen=True):
-    """A store. `behind`: the number of its replicas with a lag.
+    """A store. `behind`: the number of its replicas with a lag; `lag_records`: the sum of these lags.
 
     `heard_ms_ago`: the milliseconds since its agent or a write last showed that the store is alive. `heard_ms_ago` and
     `free_bytes` are None if this process does not know them.
@@ -130,7 +136,7 @@ class StoreRow(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """The last run of a job; `report` is indented JSON."""
+    """The last run of a job. `report`: its report as indented JSON, cut after REPORT_CHARACTERS."""
 
     run: JobRan
     report: str
@@ -166,7 +172,7 @@ def topics(seen: Observation, find: str, page: int) -> dict[str, Any]:
 
 
 def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
-    """The content of a topic's page; `page` is that of the list of partitions. Raises UnknownTopicOrPartition."""
+    """The content of a topic's page, with page `page` of the list of partitions. Raises UnknownTopicOrPartition."""
     state = seen.state
     described: TopicDescription = describe_topic(state, name)
     min_isr = state.topic_config(topic_of(state, name)).min_insync_replicas
@@ -214,7 +220,7 @@ def jobs(seen: Observation) -> dict[str, Any]:
 
 
 def lead(seen: Observation) -> Lead:
-    """The sentence that names the coordinator in force, as far as this process knows."""
+    """A sentence that names the coordinator in force, or says that there is none, as far as this process knows."""
     known = seen.state.coordinator
     if seen.leads:
         return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
@@ -275,7 +281,7 @@ def topic_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def _spans(seen: Observation) -> tuple[int, int]:
-    """The time span of a chart of the samples, and the time span of one point in the chart; both in seconds."""
+    """The time span of a chart, and of one point in it, in seconds: the shortest chart with room for all samples."""
     return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
@@ -301,7 +307,7 @@ def store_rows(seen: Observation) -> list[StoreRow]:
 
 
 def job_rows(state: ClusterState) -> list[JobRow]:
-    """A row for the last run of each job; the job that ended last comes first."""
+    """A row for the last run of each job, the newest run first; at most ROWS rows."""
     runs = sorted(state.jobs.values(), key=lambda run: run.ended_ms, reverse=True)[:ROWS]
     return [JobRow(run, _indented(run.report)) for run in runs]
 
@@ -314,12 +320,15 @@ def listed(rows: Sequence[T], page: int) -> Listed[T]:
 
 
 def late(seen: Observation) -> str:
-    """An upper limit for the age of the data that a standby shows: a third of a session, as text."""
+    """The largest age of the data that a standby shows, a third of a session, as text: 3 s."""
     return span(seen.session_ms // 3)
 
 
 def _first_topics(state: ClusterState) -> list[Topic]:
-    """At most TOPICS_AT_FIRST topics by name; those with an unhealthy partition come before the others."""
+    """At most TOPICS_AT_FIRST topics, by name, but the unhealthy ones first.
+
+    A topic is unhealthy if one of its partitions has no leader, or a replica that is not in sync.
+    """
     ill: set[int] = set()
     for partition in state.partitions.values():
         value = partition.replication

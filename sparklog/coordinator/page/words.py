@@ -22,7 +22,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def ago(at_ms: int, now_ms: int) -> str:
-    """Format a time relative to now: 5 min ago; in 3 h."""
+    """Format a time relative to now: 5 min ago; now; in 3 h."""
     passed_ms = now_ms - at_ms
     length = span(abs(passed_ms))
     if length == "0 s":

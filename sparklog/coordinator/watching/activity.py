@@ -1,4 +1,6 @@
-"""The activity of a coordinator process: counts since its start, and a sample per second of the last ten minutes.
+"""The activity of a coordinator process: counts since its start, and samples of the recent past.
+
+The counts are sampled every second, for ten minutes; the lag of groups every ten seconds, for an hour.
 
 No I/O: `service.py` and `request_counts.py` note events, `sampling.py` takes the samples, and metrics and pages read an
 `Observation`.
@@ -68,7 +70,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """The lag of groups at one moment, in offsets: of the GROUPS_PER_SAMPLE groups that are furthest behind."""
+    """The lag, in offsets by group name, of the GROUPS_PER_SAMPLE groups that were furthest behind at one moment."""
 
     at_ms: int
     lags: Mapping[str, int]
@@ -105,7 +107,8 @@ class Activity:
     def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
         """Return what was appended to each topic since the last call, for at most TOPICS_PER_SAMPLE topics.
 
-        `appended`: the counts now. If a count is lower than at the last call, it has restarted at 0.
+        `appended`: the present counts. A count that is lower than at the last call has restarted at 0, so all of it is
+        new.
         """
         before, self._appended = self._appended, appended
         grown = {}
@@ -145,7 +148,7 @@ def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distributi
 def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
     """The rates of commits, one for each step of `every` samples, oldest first.
 
-    If a count is lower at the end of a step than at its beginning, the count has restarted at 0 meanwhile.
+    The counts restart at 0 when the process begins to lead. If they fell during a step, its rates count from 0.
     """
     listed = list(samples)[::-1][:: max(1, every)][::-1]
     steps = []

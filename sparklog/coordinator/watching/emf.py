@@ -36,10 +36,10 @@ Totals: TypeAlias = Mapping[tuple[str, str], float]  # of counters, by metric an
 
 
 class Export(msgspec.Struct, frozen=True):
-    """The form in which a metric is printed. `label`: the label that becomes a dimension.
+    """The form in which a metric is printed. `label`: the label that becomes a dimension; None for no dimension.
 
-    `overall`: print the metric without this dimension too. Values that differ only in other labels are added up, or if
-    `largest` is true, the largest of them is printed.
+    With `overall`, the metric is also printed without this dimension. Other labels are left out: values that differ
+    only in them are added up or, with `largest`, only the largest of them is printed.
     """
 
     label: str | None = None
@@ -132,7 +132,7 @@ def metric_lines(
     """The metrics as lines of JSON, and the totals of the counters.
 
     There is one line for all metrics without a label, and one for each value of a label. `before`: the totals of the
-    previous call, {} at first. A counter that is smaller than before has restarted at 0.
+    previous call, {} at first. A counter that is smaller than before has restarted at 0, so all of it is printed.
     """
     values, totals = _values(metrics, before)
     groups: dict[tuple[str, str, bool], dict[str, float]] = defaultdict(dict)
@@ -146,7 +146,10 @@ def metric_lines(
 
 
 def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, str], float], Totals]:
-    """The values to print, and the totals of the counters. The keys of both are (metric, value of its label)."""
+    """The values to print (of a counter, the growth since `before`), and the totals of the counters.
+
+    The keys of both are (metric, value of its label).
+    """
     values: dict[tuple[str, str], float] = defaultdict(float)
     counters = set()
     for family in metrics:

@@ -138,7 +138,7 @@ def _of_topics(seen: Observation) -> Iterator[Metric]:
 
 
 def _named_topics(seen: Observation) -> list[Topic]:
-    """The topics with metrics of their own: at most `metrics.topics.max`, those with the most bytes appended.
+    """The topics with metrics of their own: at most `metrics.topics.max`, with the most bytes appended by this process.
 
     [] on a standby.
     """

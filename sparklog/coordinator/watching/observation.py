@@ -1,4 +1,4 @@
-"""All that `/metrics` and the pages show of a coordinator process at one moment, as a value for use in a thread."""
+"""All that `/metrics` and the pages show of a coordinator process at one moment, as an immutable value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from sparklog.core.types import StoreId
 class Observation:
     """The state and the counts of a coordinator process at `now_ms` (wall clock). Immutable: any thread may read it.
 
-    `commits`: counts since this process became the leader. `heard_ms_ago`: milliseconds since each store was last heard
-    of, empty on a standby. `looks`: the newest check of each store (`StoreLooks`). `snapshot_time_ms`: None if this
-    process knows of no snapshot.
+    `commits`: counts since this process began to lead; zero on a standby. `heard_ms_ago`: for each store, the
+    milliseconds since its agent or a write last showed that it is alive, or since this process began to lead if none
+    has; empty on a standby. `looks`: the newest check of each store (`StoreLooks`). `snapshot_n`, `snapshot_time_ms`:
+    the entry and the time of the newest snapshot; -1 and None if this process knows of no snapshot.
     """
 
     now_ms: int
@@ -55,7 +56,7 @@ class Observation:
 
     @cached_property
     def replicas(self) -> ReplicaCounts:
-        """Counts of replicas, over all partitions. Takes milliseconds for thousands of them: not for the event loop."""
+        """Counts of replicas over all partitions. Thousands of partitions take milliseconds: call it in a thread."""
         return replica_counts(self.state)
 
 

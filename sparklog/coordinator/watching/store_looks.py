@@ -31,8 +31,8 @@ PATIENCE_MS: Final = 20_000  # as that of sparklog cluster health
 class StoreLooks:
     """Checks the stores, and keeps the newest result of each. Call `begin` and `newest` in one thread.
 
-    `metadata` is the store of the chain. It is checked under the id METADATA_STORE, unless a registered store is at its
-    address.
+    `metadata` is the store of the chain. If no registered store is at its address, it is checked as well, and its
+    result has the id METADATA_STORE.
     """
 
     def __init__(self, open_stores: Callable[[ClusterState], Stores], metadata: ObjectStore) -> None:

@@ -326,7 +326,10 @@ def parse_cluster_config(raw: Mapping[str, object]) -> dict[str, str]:
 
 
 def merge_cluster_config(current: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
-    """`current` (canonical) with `changes` applied. A change to None removes the key, which restores its default."""
+    """Apply `changes` to the canonical config `current`. A change to None removes the key, so that its default counts.
+
+    Raises `InvalidConfig`.
+    """
     merged = dict(current)
     for name, raw in changes.items():
         key = cluster_key(name)

@@ -23,7 +23,7 @@ _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ValueType(StrEnum):
-    """The type of a config value, and how the value is written.
+    """The type of a config value, and the form in which a value of this type is written.
 
     If the value is a time or a size, the name of its key ends with the unit, as in `retention.ms`.
     """
@@ -128,7 +128,7 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: `; did you mean X?`, or nothing if no known name is close."""
+    """The end of an error message, `; did you mean X?`, or "" if no known name is close to `name`."""
     near = nearest(name, known)
     return f"; did you mean {near}?" if near else ""
 
@@ -140,7 +140,7 @@ def shown(raw: object) -> str:
 
 
 def read_integer(raw: object, bits: int) -> int | None:
-    """A signed integer of `bits` bits, from a number or its digits; None if `raw` is not one."""
+    """Convert a number or a text of digits to an int; None if it is not an integer that fits in `bits` bits, signed."""
     if isinstance(raw, bool):
         return None
     if isinstance(raw, float):

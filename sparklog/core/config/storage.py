@@ -22,9 +22,8 @@ class StorageSettings(msgspec.Struct, frozen=True):
     """Settings of stores and of the cluster. The `repr` hides the secrets.
 
     `plain` and `secret` map "store.key" to a value. The names are in lower case, because Spark passes them on that way.
-    `token` is the secret by which a coordinator knows this process. `ca` is a file of certificates that are trusted, in
-    place of the system's, when connecting to coordinators. Neither is sent to tasks, which don't connect to
-    coordinators.
+    `token` is the secret by which a coordinator knows this process. `ca` is a file of certificates to trust, in place
+    of the system's, when connecting to coordinators. Both stay out of tasks, which don't connect to coordinators.
     """
 
     plain: Mapping[str, str] = {}
@@ -52,10 +51,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
-        """Return the settings of a store by key.
+        """Return all settings of a store by key, with its secrets.
 
-        `at_root` means that the store is at the chain's own address. The settings for METADATA_STORE, the id of the
-        chain's store, then apply where the store has none of its own.
+        `at_root`: the store is at the address of the chain. A setting that the store itself lacks is then taken from
+        the settings of METADATA_STORE, the id of the chain's store.
         """
         by_key = self.of(METADATA_STORE) if at_root else {}
         prefix = f"{store.lower()}."
@@ -80,10 +79,10 @@ def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str
 
 
 def _is_key(name: str, prefix: str) -> bool:
-    """True if `name` is a setting of the store whose id, followed by a dot, is `prefix`.
+    """True if `name`, in the form "store.key", is a setting of one store. `prefix`: the store's id and a dot.
 
-    The rest of `name` is the key. If it has a dot, `name` is a setting of a store with a longer id, unless the key is
-    one of Hadoop's.
+    A store id may contain dots. So if the rest of `name` contains one, the setting belongs to a store with a longer id,
+    unless the rest is a key of Hadoop's, such as `dfs.replication`.
     """
     key = name.removeprefix(prefix)
     return name.startswith(prefix) and ("." not in key or key.startswith(_HADOOP_KEYS))

@@ -64,7 +64,10 @@ def parse_topic_config(raw: Mapping[str, object]) -> dict[str, str]:
 
 
 def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
-    """`current` (canonical) with `changes` applied. A change to None removes the key, which restores its default."""
+    """Apply `changes` to the canonical config `current`. A change to None removes the key, so that its default counts.
+
+    Raises `InvalidConfig`, also if two values contradict each other.
+    """
     merged = dict(current)
     for name, raw in changes.items():
         key = topic_key(name)
@@ -125,7 +128,10 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
 
 
 def _check_together(config: Mapping[str, str]) -> None:
-    """Raise InvalidConfig if the values of two keys contradict each other (Kafka's `LogConfig.validateValues`)."""
+    """Raise InvalidConfig if `min.compaction.lag.ms` is greater than `max.compaction.lag.ms`.
+
+    Source: Kafka's `LogConfig.validateValues`.
+    """
     least, most = (
         topic_key(name).parse(config[name]) if name in config else TOPIC_KEYS[name].default
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

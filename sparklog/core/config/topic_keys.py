@@ -221,7 +221,7 @@ _BROKER_NAMES: Final = {
 
 
 def topic_key(name: str) -> ConfigKey:
-    """The key of this name. Raises `InvalidConfig` if there is no such key; the error offers the nearest one."""
+    """The key of this name. Raises `InvalidConfig` if there is none; the error suggests the most similar key."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         meant = _BROKER_NAMES.get(name) or next((key for key in TOPIC_KEYS if name == f"log.{key}"), None)

@@ -1,4 +1,4 @@
-"""The cost of a day: turns the work of a cluster and a list of prices into a report with advice. Pure."""
+"""The cost of a day: turns the work of a cluster and a list of prices into a report with advice. No I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_COUNTED: Final = (
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A kind of work, its requests in the counted time, and their price in that time."""
+    """A row of the report: a kind of work, `what`, with its requests in the counted time, and their price."""
 
     what: str
     requests: Requests
@@ -39,8 +39,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class CostReport(msgspec.Struct, frozen=True):
-    """The cost of the requests and transfers from `from_ms` to `to_ms`, at most a day, and of a day's storage.
-    `usd_per_month` is 30 times `usd_per_day`.
+    """The cost of requests and transfers from `from_ms` to `to_ms` (at most a day), and of a day's storage.
+
+    `usd_per_day` is the sum of these, and `usd_per_month` is 30 times as much. `entries_read`: the number of entries
+    from which the work of all `entries` was estimated.
     """
 
     provider: str
@@ -108,7 +110,10 @@ def cost_report(
 
 
 def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
-    """The requests of each kind of work, by its name in the report, in the time that `usage` covers."""
+    """The requests of each kind of work in the time that `usage` covers, by its name in the report.
+
+    `reads_per_day` reads are added in full, even if `usage` covers less than a day.
+    """
     work = usage.work
     rolled = READ_SLICE.times(work.appended.slices) if usage.rolled else NONE
     snapshots = (1 + usage.copies) * work.entries / usage.snapshot_every
@@ -125,7 +130,7 @@ def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
 
 
 def agents_looking(usage: Usage) -> Requests:
-    """The requests of agents that follow the chain. Zero if a coordinator is in force, because it notifies them."""
+    """The requests by which agents look for new entries; none if a coordinator is in force, which notifies them."""
     if usage.coordinator_in_force:
         return NONE
     looks = PLAN.times(usage.agents * usage.period_ms / usage.fetch_wait_ms)

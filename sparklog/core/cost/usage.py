@@ -11,10 +11,10 @@ from sparklog.core.types import NewObject, StoreId
 
 
 class WrittenObjects(msgspec.Struct, frozen=True):
-    """Objects that were put. `size_bytes` and `requests` count each copy. `between_zones_bytes` counts the copies in
-    other zones than that of the first holder.
+    """Totals of objects that were uploaded to each of their holders: appends by their writers, segments by jobs.
 
-    An object is written to each of its holders: by the writer for an append, by the job for a segment.
+    `size_bytes` and `requests` count each copy. `between_zones_bytes` counts only the copies in other zones than that
+    of the first holder.
     """
 
     objects: int = 0
@@ -47,10 +47,10 @@ class WrittenObjects(msgspec.Struct, frozen=True):
 
 
 class EntryWork(msgspec.Struct, frozen=True):
-    """The work that led to a number of entries, and the total size of these entries in the chain.
+    """The work that led to `entries` entries of the chain. `size_bytes`: the size of these entries.
 
-    `planned` counts the entries that are not by a coordinator: their authors first had to read the chain. `bodies`: the
-    requests that stored the bodies of large appends, which are objects beside the chain.
+    `planned`: the number of entries that no coordinator wrote; their authors had to read the end of the chain first.
+    `bodies`: the requests that stored the bodies of large appends, which are objects outside the chain's entries.
     """
 
     entries: int = 0

@@ -193,9 +193,10 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Raise RequestTimedOut unless every in-sync replica has the log up to `end`, as acks=all requires of a repeat.
+    """Check that every in-sync replica has a repeated batch, which ends at `end`, so that acks=all may be confirmed.
 
-    Raises NotEnoughReplicasAfterAppend if too few replicas are in sync. `place`: the name of the partition, for errors.
+    Raises RequestTimedOut if not, and NotEnoughReplicasAfterAppend if too few replicas are in sync. `place`: the name
+    of the partition, for errors.
     """
     replicas = state.partitions[topic_partition].replication
     with placed(place):
@@ -235,7 +236,10 @@ def _check_shape(command: Append) -> None:
 
 
 def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
-    """Raise InvalidProducerEpoch if the chain knows a newer epoch of the producer to which a transaction belongs."""
+    """Raise InvalidProducerEpoch if a newer instance of `fence`, the producer of a transaction, has begun.
+
+    If `fence` is None, the append is no transaction.
+    """
     known = None if fence is None else state.producers.get(ProducerId(fence.producer_id))
     if fence is not None and known is not None and known.producer_epoch > fence.producer_epoch:
         raise InvalidProducerEpoch(
@@ -284,8 +288,8 @@ def _replicas_after(
     """Return the changes of replicas that must be recorded with the write, at most one for each partition.
 
     A partition has a change if after the write some replica lacks a part of the log, or if a move ends with the write.
-    Raises InvalidRequiredAcks if the write must have acks=all and push, but does not. If partitions refuse the write,
-    raises the error of the first one.
+    A write with an application, with `consumed` or to several partitions needs acks=all without `pull`, or raises
+    InvalidRequiredAcks. If partitions refuse the write, raises the error of the first one.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:

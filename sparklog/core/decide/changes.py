@@ -1,4 +1,7 @@
-"""Applies transitions (core/replication) to partitions, and turns the changes into records."""
+"""Applies transitions to partitions, and turns the changes into records.
+
+A transition is a function of core/replication: from the replicas of a partition before a change, to those after it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Transition = Callable[[TopicPartition, Replication, TopicConfig], ReplicationCha
 
 
 def of_store(state: ClusterState, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
-    """Apply one transition to each partition that has a replica on the store."""
+    """Apply a transition to each partition that has a replica on the store, and return the changes as records."""
     changes: list[PartitionChange] = []
     for topic in state.topics.values():
         config = state.topic_config(topic)
@@ -78,7 +81,7 @@ def homes(state: ClusterState) -> list[Home]:
 
 
 def silent_stores(state: ClusterState) -> list[StoreId]:
-    """Return the stores that can't be reached, according to the chain."""
+    """Return the stores that can't be reached, according to the chain: fenced, or with an agent reported as down."""
     return [store.store for store in state.stores.values() if not store.reachable]
 
 
@@ -113,11 +116,10 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
-    """Return the LEO of the replica on `store`, which has the log up to `end`. Uploads to the store count as well: the
-    LEO rises past the next slices as long as the store is named as a holder of their objects.
+    """Return the LEO of the replica on `store`, which has fetched the log up to `end`, with later uploads to the store.
 
-    Writers also upload to a live store that is catching up. If these uploads did not count, the store could never catch
-    up while they continue.
+    The LEO rises past each next slice for which the store is named as a holder of the object. Writers also upload to a
+    live store that is catching up. If these uploads did not count, it could never catch up while they continue.
     """
     value, registrations = state.partitions[key].replication, state.registrations()
     while end < value.next_offset:

@@ -118,11 +118,11 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """Return the decision on `submission`, assuming that `at` is the next entry. Raises the command's error.
+    """Return the decision on `submission`, assuming that `at` is the next entry. Raises the error of a refused command.
 
-    If an earlier attempt is in doubt, an error can still say `landed = no`: had the attempt landed, its id would be
-    known. An append of an idempotent producer and a commit of a member keep no result under their ids. So their errors
-    then say `landed = unknown`, unless the error itself is more certain.
+    Even if an earlier attempt is in doubt, an error may say `landed = no`: had the attempt landed, the state would know
+    its id. But it does not keep the ids of appends of idempotent producers and of commits of members. If an attempt at
+    one of these is in doubt, an error says `landed = unknown` instead of `no`.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")

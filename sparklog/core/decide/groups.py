@@ -45,10 +45,10 @@ _MINUTE_MS = 60_000
 
 
 def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
-    """Return the group with the member in it.
+    """Return the record that puts the member into the group, or that renews a member that joins again unchanged.
 
-    The next generation begins, unless a member joins again unchanged. A static member that restarted gets its
-    partitions back, in the same generation, and its former member id is fenced.
+    A new or changed member begins the next generation, except a static member that restarted with the same topics: it
+    gets its partitions back in the same generation. The former id of a static member that restarted is fenced.
 
     Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput, FencedInstanceId.
     """
@@ -82,9 +82,10 @@ def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[
 
 
 def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tuple[Record, ...]:
-    """Return the group without the member, at its next generation. Raises GroupIdNotFound, UnknownMemberId.
+    """Return the group without the member, at its next generation.
 
-    An eviction changes nothing if the member is gone already or was renewed in the meantime.
+    An eviction changes nothing if the member is gone already or was renewed in the meantime. Raises GroupIdNotFound,
+    UnknownMemberId, FencedInstanceId.
     """
     group = existing_group(state, command.group)
     member = group.member(command.member_id)
@@ -96,11 +97,11 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
-    """Return, by group, the members without a renewal since entry `before`; {} while a coordinator watches them.
+    """Return, by group, the members last renewed before entry `before`; {} while a coordinator watches them.
 
     Entry `before` must be at least `floor.delay.ms` old. A member with a longer session timeout than that is left out.
-    The last entry of the last coordinator counts as a renewal of all members, because it would have evicted silent
-    members.
+    The last entry of the last coordinator counts as a renewal of all members, because until then it evicted silent
+    members itself.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return {}
@@ -131,14 +132,17 @@ def without_members_before(state: ClusterState, before: EntryNumber, at: At) -> 
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """Return the record that sets the command's offsets; () if there is nothing to set. If one is refused, all are.
+    """Return the record that sets the command's offsets. If one offset is refused, all are.
+
+    Returns () if the number of a member's commit is not above that of its last one, or if `only_forward` skips all
+    offsets.
 
     If an unclean election gave up records below an offset after they were read, the offset is lowered to the first of
     these records, as if it had been committed before the election.
 
-    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, InvalidCommitOffsetSize, OffsetMetadataTooLarge,
-    OffsetOutOfRange (above the high watermark), UnknownTopicOrPartition (also if the topic was created again),
-    InconsistentClusterId, UnknownLeaderEpoch.
+    Raises InvalidGroupId, UnknownMemberId, FencedInstanceId, IllegalGeneration, InvalidCommitOffsetSize,
+    OffsetMetadataTooLarge, OffsetOutOfRange (negative, or above the high watermark), UnknownTopicOrPartition (also if
+    the topic was created again), InconsistentClusterId, UnknownLeaderEpoch, InvalidInput.
     """
     check_name("a group id", command.group)
     group = state.groups.get(command.group) or ConsumerGroup(command.group, state.next_group_number)
@@ -171,11 +175,11 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
 
 
 def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """Return the record that sets offsets together with an append (I-05).
+    """Return the record that sets offsets in the entry of an append (I-05).
 
-    Raises the errors of `decide_commit_offsets`, and OutOfOrderSequence if the commit's number is not above the
-    member's last one. Without an append such a commit would change nothing, but no append may be written without its
-    offsets.
+    Raises the errors of `decide_commit_offsets`, and GroupIdNotFound if a member's group is gone. Raises
+    OutOfOrderSequence if the commit's number is not above the member's last one: without an append such a commit
+    changes nothing, but an append may not be written without its offsets.
     """
     check_commit_size(command.offsets, with_records=True)
     if command.member_id is not None:
@@ -225,7 +229,7 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
 
     The retention time counts from the commit or from the time the last member left, whichever is later. Offsets in
     topics that members of the group read do not expire. A group without members is forgotten together with its last
-    offset.
+    offset. At most FORGOTTEN_PER_COMMAND groups and offsets are returned.
     """
     retention_ms = effective_cluster(state.config).offsets_retention_minutes * _MINUTE_MS
     before_ms = now_ms - retention_ms

@@ -38,10 +38,11 @@ from sparklog.core.types import (
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
-    """Replace slices with rewritten ones. Raises SwapRefused unless the range still has the slices that were read.
+    """Replace slices with rewritten ones.
 
-    Fewer records than before are allowed only in a compacted topic, or if the command gives up lost records. A swap
-    without new slices only gives up lost records, and needs no leader.
+    Raises SwapRefused unless the range lies between the log start and HW and still has the slices that the rewrite
+    read. Raises PolicyViolation if the swap has fewer records, unless the topic is compacted or the command gives up
+    lost records. A swap without new slices only gives up lost records, and needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -157,10 +158,10 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Raise PolicyViolation unless the swap keeps all records.
+    """Raise PolicyViolation unless the new slices have as many records as those they replace (`replaced`).
 
-    Fewer are allowed in a compacted topic, or if the command gives up lost records. `replaced`: the slices that the
-    swap replaces. `place`: the name of the partition, for errors.
+    Fewer are allowed in a compacted topic, or if the command gives up lost records. `place`: the name of the partition,
+    for errors.
     """
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
@@ -171,9 +172,11 @@ def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, pla
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[LogStartMoved, ...]:
-    """Raise the log start, at most to the high watermark. Returns () if it is already there or above.
+    """Raise the log start. Returns () if it is already there or above.
 
-    Any offset is allowed (R-05): a slice that it cuts stays whole until the log start has passed its end.
+    Any offset up to the high watermark is allowed, also one inside a slice (R-05): the whole slice then stays stored
+    until the log start has passed its end. Raises OffsetOutOfRange above the high watermark, and PolicyViolation if
+    `cleanup.policy` of the topic does not contain delete.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -205,11 +208,11 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position forward, at most to the high watermark.
+    """Move the cleaner's position forward. Raises InvalidInput if the new position is above the high watermark.
 
-    Raises SwapRefused if another run has moved the cleaner since the command was planned. If the log start has passed
-    the cleaner's position since then, the state has no cleaner any more, and the command is accepted: records were
-    deleted, but what the command says about the other records is still true.
+    Raises SwapRefused if another run has moved the cleaner since the command was planned. If the state has no cleaner
+    any more because the log start has passed its position, the command is accepted: the records above the log start are
+    still as the command says.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -233,7 +236,10 @@ def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tu
 
 
 def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tuple[Record, ...]:
-    """Drop retired objects that are gone from every store, skipping those that another run has confirmed before."""
+    """Drop retired objects that are gone from every store. Those that the state has dropped already are skipped.
+
+    Raises InvalidInput if an object is not retired.
+    """
     still = [number for number in state.objects.present(command.numbers) if number not in state.retired]
     if still:
         raise InvalidInput(f"objects {still[:5]} are not retired: slices name them")

@@ -26,7 +26,10 @@ from sparklog.core.types import TopicPartition
 
 
 def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tuple[Record, ...]:
-    """Raise the log ends of a store's replicas as reported. Replicas that may now join the ISR join it."""
+    """Raise the log ends of a store's replicas as reported. A replica that has caught up joins the ISR.
+
+    Raises StaleBrokerEpoch if the store has another registration, or is fenced.
+    """
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:
@@ -49,7 +52,7 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tupl
 
 
 def decide_drop_lagging(state: ClusterState, command: DropLagging) -> tuple[Record, ...]:
-    """Remove lagging replicas from the ISR."""
+    """Remove lagging replicas from the ISR, except leaders and replicas that have caught up since."""
 
     def dropped(lagging: LaggingReplicas, before: Replication, config: TopicConfig) -> Replication:
         for store in lagging.stores:

@@ -22,8 +22,8 @@ def restored_records(
 ) -> tuple[Record, ...]:
     """Return the records with which the restored chain begins, at entry `at`.
 
-    `chain_id`: the id of the new chain. `urls`: new addresses of stores. `given_up`: ids of chains that earlier
-    restores began and gave up before the first entry.
+    `chain_id`: the id of the new chain. `urls`: new addresses of stores. `given_up`: ids of the chains of earlier
+    restores that failed before their first entry.
     """
 
     def renewed(key: TopicPartition, before: Replication, config: TopicConfig) -> ReplicationChange | Replication:

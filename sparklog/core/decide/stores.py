@@ -168,8 +168,8 @@ def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]
 def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, ...]:
     """Record that the store can't be reached. Where it leads, another replica is elected if one may lead.
 
-    The store stays in the ISR until it lags. If the agent was stopped on purpose, there is no election, because an
-    election could give up records that no follower has yet.
+    The store stays in the ISR until it lags. With `stopped`, the agent was stopped on purpose: the store still counts
+    as reachable, and there is no election, which could give up records that no follower has yet.
     """
     store = _with_agent(state, command)
     if command.stopped:
@@ -199,10 +199,10 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Raise NotEnoughReplicas if a loss that was reported as harmless is not.
+    """Raise NotEnoughReplicas unless a loss that was reported as harmless is harmless. `changes`: its effects.
 
-    After the loss, each partition in `damaged` needs a leader, and another reachable replica with everything that this
-    store had before the loss according to the chain. No slices may be forgotten. `changes`: the effects of the report.
+    That means for each partition in `damaged`: it has a leader after the loss, no slice of it is forgotten, and another
+    store that can be reached has everything that this store had before the loss, according to the chain.
     """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:

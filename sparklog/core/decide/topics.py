@@ -111,7 +111,7 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
 
 
 def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Record, ...]:
-    """Set and remove keys of the cluster's config, and settle partitions whose min.insync.replicas changes with it."""
+    """Set and remove keys of the cluster's config. A new min.insync.replicas may move HW, and change the ELR."""
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     config = merge_cluster_config(state.config, changes)
     defaults, silent = topic_defaults(config), silent_stores(state)
@@ -133,9 +133,10 @@ def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Re
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
-    """Set and remove keys of the topic's config, and settle its partitions if the change affects them.
+    """Set and remove keys of the topic's config, and change its partitions as the new values require.
 
-    A new min.insync.replicas may move HW. If unclean elections become allowed, leaderless partitions may get a leader.
+    A new min.insync.replicas may move HW, and change the ELR. If unclean elections become allowed, partitions without a
+    leader may get one.
     """
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
@@ -159,7 +160,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:
-    """Add partitions to a topic. Existing records stay where they are, but from now on keys map to other partitions."""
+    """Add partitions to a topic. Existing records stay where they are, but later records with their keys may not."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
@@ -241,10 +242,10 @@ def _spread(
 def _first_leaders(
     state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment
 ) -> tuple[PartitionsChanged, ...]:
-    """Return the changes that elect another leader where the preferred one of a new partition can't be reached.
+    """Return the changes that elect another leader for new partitions whose preferred leader can't be reached.
 
-    `assignment`: the replicas of the partitions `first`, `first + 1`, … If none can be reached, the preferred one
-    leads.
+    `assignment`: the replicas of the partitions `first`, `first + 1`, … If none of a partition's replicas can be
+    reached, the preferred one leads.
     """
     reachable = reachable_stores(state)
     changes: list[PartitionChange] = []

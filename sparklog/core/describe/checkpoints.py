@@ -5,7 +5,8 @@
     orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
     orders 1 1187
 
-The chain is the truth. A checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+A checkpoint lies on the store whose replicas it describes, as of one entry of the chain. It is never used in place of
+the chain.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
 
 
 def parse_checkpoint(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """The lines of a checkpoint file: each a topic with its numbers. Raises InvalidInput unless it is complete."""
+    """The lines of a checkpoint file, each as a topic and its numbers. Raises InvalidInput unless it is complete."""
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] != _VERSION or lines[1] != str(len(lines) - 3) or lines[-1]:
         raise InvalidInput(f"wanted a checkpoint of version {_VERSION} with as many lines as it says, found {text!r}")

@@ -1,4 +1,4 @@
-"""Problems of a cluster, except those of its replicas, in human-readable sentences."""
+"""Problems of a cluster in human-readable sentences. Those of replicas are in core/placement/replica_health.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failed_jobs(state: ClusterState) -> list[str]:
 
 
 def stale_snapshot(entries_since: int) -> list[str]:
-    """A remark if more than STALE_SNAPSHOT_ENTRIES entries were written since the last snapshot; else []."""
+    """A sentence if more than STALE_SNAPSHOT_ENTRIES entries were written since the last snapshot; else []."""
     if entries_since <= STALE_SNAPSHOT_ENTRIES:
         return []
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
@@ -48,11 +48,11 @@ class Findings(msgspec.Struct):
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """Return the findings about a store: its `problems`, and too little space. `free_bytes`: None if the store can't
-    tell.
+    """Return the findings about a store: its `problems`, and too little free space. `free_bytes`: None if unknown.
 
-    Less than `store.free.min.bytes` is wrong, with advice on how to make room. Less than `store.free.low.bytes` is a
-    remark. If the store is fenced, all findings are remarks, because the cluster does not use it.
+    Free space below `store.free.min.bytes` is wrong, and the finding says how to make room. Free space below
+    `store.free.low.bytes` is a remark. If the store is fenced, all findings are remarks, because the cluster does not
+    use it.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one
@@ -70,8 +70,8 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
     """Return advice on making room on a store that is nearly full.
 
-    If other stores have replicas of its partitions, and the metadata is elsewhere, the advice is not to delete records:
-    they would be deleted on those stores as well.
+    If other stores have replicas of its partitions, the advice is not to delete records, because that deletes them on
+    all these stores. But if the metadata is on the store, the advice is to shorten retention all the same.
     """
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there

@@ -19,7 +19,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def one_line_repr(kind: str, *parts: str) -> str:
-    """Return a `repr` such as <Consumer orders, group billing>, cut off after 97 characters."""
+    """Return a `repr` such as <Consumer orders, group billing>, cut to 97 characters if it is longer."""
     text = f"{kind} {', '.join(parts)}"
     return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 
@@ -72,7 +72,7 @@ def point_in_time(at_ms: int) -> str:
 
 
 def point_in_time_us(at_us: int) -> str:
-    """A time in UTC. Microseconds are shown only if they are not zero: 2013-01-31T23:59:59.000001Z."""
+    """As `point_in_time`, but with microseconds, unless it is a whole number of ms: 2013-01-31T23:59:59.000001Z."""
     return _iso(at_us) or f"{at_us} us ({_beyond_calendar(at_us)})"
 
 

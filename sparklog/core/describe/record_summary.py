@@ -103,10 +103,10 @@ def _forgotten(record: records.OffsetsForgotten) -> str:
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """Return the first partition of the record with its new leader (if the leader stays, its new ISR), and the number
-    of other partitions.
+    """Describe the first partition that the record changes, and count the others.
 
-    `place` returns the name of a partition for its topic id and number.
+    The partition is described by its new leader or, if the leader stays, by its new ISR. `place` returns the name of a
+    partition for its topic id and number.
     """
     first, *more = record.changes
     what = ""

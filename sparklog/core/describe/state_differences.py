@@ -1,4 +1,4 @@
-"""Compares two states of one chain. How their tables are cut into blocks makes no difference."""
+"""Compares two states of one chain by content. Their tables may consist of different blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of a topic: of its oldest and newest records, and of the next cut by retention, from the chain alone."""
+"""The times of a topic's oldest and newest records, and of its next deletion by retention, from the chain alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.core.types import TopicPartition
 
 
 class TopicTimes(msgspec.Struct, frozen=True):
-    """The oldest and the newest timestamp of a topic's records, over all partitions, and the time of the next cut.
+    """The oldest and the newest timestamp in all partitions of a topic, and the time of its next deletion by retention.
 
     `oldest_ms` is the smallest timestamp in the first slices of the partitions, `newest_ms` the largest in their last
     slices. If the timestamps don't ascend from slice to slice, there may be older or newer ones in other slices.

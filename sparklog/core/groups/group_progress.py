@@ -48,8 +48,9 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
 
 def group_partitions(state: ClusterState, group: ConsumerGroup) -> Iterator[GroupPartition]:
-    """Yield the partitions in which the group has a committed offset or which a member reads, ordered by topic name and
-    partition number.
+    """Yield the partitions in which the group has a committed offset, and those that a member reads.
+
+    They are ordered by topic name and partition number.
     """
     committed = state.offsets.of_group(group.number)
     readers = {key: member.member_id for member in group.members for key in member.assigned}

@@ -1,7 +1,7 @@
 """The lag of all groups, in records and in time, topic by topic: for metrics and lists.
 
-One pass over columns of all committed offsets, however many groups and partitions there are. The partitions of a single
-group are in group_progress.py.
+All groups are computed in one pass over the columns of all committed offsets. The lag of a single group by partition is
+in group_progress.py.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """Return at most `most` groups, ordered by the age of their oldest unread record, and then by lag: the furthest
-        behind first.
+        """Return at most `most` groups, the furthest behind first: by the age of the oldest unread record, then by lag.
 
         Groups with nothing to read follow, by name.
         """
@@ -145,10 +144,10 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
 
     If there is no record at an offset, the time of the next record counts; `NEVER` if no record follows.
 
-    Until the record is rolled, the time is exactly that of its entry. For a sealed segment only the time of its newest
-    append is known. Then the time is interpolated by offset between the oldest and the newest timestamp of the
-    segment's records. The time is never after the segment's newest append, nor before the topic's creation or the
-    newest append in the previous slice.
+    Until a record is rolled, its time is exactly that of its entry. Of a sealed segment, the chain knows only the time
+    of the newest append. So the time of a record there is estimated: it is interpolated by offset between the oldest
+    and the newest timestamp of the segment's records. The estimate is never after the segment's newest append, nor
+    before the topic's creation or the newest append in the previous slice.
     """
     slices = slices_at(state.slices, keys, offsets)
     times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])
@@ -187,9 +186,7 @@ def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
 
 
 def _first_of_each(*columns: Column) -> Column:
-    """Return the numbers of the rows that differ from the row before in any of the columns. Row 0 is always one of
-    them.
-    """
+    """Return the number of the first row of each run of equal rows: row 0, and each row unlike the one before."""
     differs = np.zeros(len(columns[0]), dtype=np.bool_)
     differs[:1] = True
     for column in columns:

@@ -37,7 +37,7 @@ TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the metadata of all offsets, in UTF-8
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offset up to which a group has consumed a partition.
 
-    Every record below `offset` was consumed, and `leader_epoch` is the leader epoch under which they were read.
+    All records below `offset` were consumed. `leader_epoch`: the leader epoch of the partition when they were read.
     `metadata` is a text from the client that commits.
     """
 
@@ -103,8 +103,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
     def with_member(self, changed: Member) -> ConsumerGroup:
-        """Return the group with this member, in place of the member that has the same id or the same instance id, if
-        there is one.
+        """Return the group with this member added, or in place of the one with the same id or the same instance id.
 
         The generation stays, and so do the partitions of all other members.
         """
@@ -145,14 +144,14 @@ class TopicSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def check_name(what: str, name: str) -> None:
     """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends.
 
-    `what` says in the error what the name is for.
+    `what` describes the name in the error: "a group id".
     """
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
 
 
 def check_instance_id(instance_id: str) -> None:
-    """Raise InvalidGroupId unless the id is legal and leaves room in a member id for the random part."""
+    """Raise InvalidGroupId unless the id is legal and short enough for a member id, which adds a random part to it."""
     check_name("a group_instance_id", instance_id)
     if len(instance_id) > MAX_INSTANCE_LENGTH:
         raise InvalidGroupId(
@@ -161,14 +160,15 @@ def check_instance_id(instance_id: str) -> None:
 
 
 def instance_of(member_id: str) -> str | None:
-    """The instance in the id of a static member, INSTANCE@RANDOM; None if the member is not static."""
+    """The instance id in the member id of a static member, INSTANCE@RANDOM; None if the member is not static."""
     return member_id.rpartition("@")[0] or None
 
 
 def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
     """Raise InvalidCommitOffsetSize if a commit would be too large for an entry of the chain.
 
-    `with_records`: the commit comes with an append, so its offsets can't be committed in several parts.
+    `with_records`: the commit comes with an append. Then the error gives other advice, because the offsets can't be
+    committed in several parts.
     """
     text_bytes = sum(len(offset.metadata.encode()) for offset in offsets if offset.metadata)
     if len(offsets) <= OFFSETS_PER_COMMIT and text_bytes <= TEXT_BYTES_PER_COMMIT:
@@ -188,7 +188,10 @@ def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool =
 
 
 def check_same_group(group: ConsumerGroup, number: int | None) -> None:
-    """Raise UnknownMemberId unless the group has this number. If `number` is None, any group is accepted."""
+    """Raise UnknownMemberId unless the group has this number: a group that is created again has another one.
+
+    If `number` is None, any group is accepted.
+    """
     if number not in (None, group.number):
         raise UnknownMemberId(
             f"group {group.name} was deleted after this commit was begun, and perhaps created again: join again, and "
@@ -197,9 +200,9 @@ def check_same_group(group: ConsumerGroup, number: int | None) -> None:
 
 
 def check_fencing(group: ConsumerGroup, member_id: str, generation: int) -> Member:
-    """Return the member of this id, if `generation` is the group's present one.
+    """Return the member of this id. Raises IllegalGeneration unless `generation` is the present one of the group.
 
-    Raises UnknownMemberId, FencedInstanceId, IllegalGeneration.
+    Raises UnknownMemberId or FencedInstanceId if the group has no such member.
     """
     member = group.member(member_id)
     if member is None:

@@ -30,8 +30,9 @@ def renewal_interval_ms(session_timeout_ms: int) -> int:
 
 @dataclass(slots=True)
 class _LastSign:
-    """The last sign of life of a member: its newest renewal, and the time at which this renewal, or a heartbeat after
-    it, was seen.
+    """The last sign of life of a member. `renewed_at`: the entry of its newest renewal.
+
+    `seen_ms`: the time at which this process saw that renewal, or the newest heartbeat since.
     """
 
     renewed_at: EntryNumber
@@ -51,8 +52,8 @@ class MemberWatch:
         `now_ms`.
 
         A renewal counts as seen when the first state with it arrives, a heartbeat when `heard` notes it. A member is
-        silent if a state that was requested at least a session timeout after the last of these shows no new renewal.
-        So time in which this process saw nothing of the chain does not count against any member.
+        silent if `group` has no new renewal of it, and was requested at least a session timeout after the last
+        renewal or heartbeat was seen. So time in which this process read nothing of the chain counts against no member.
         """
         known = self._signs
         self._signs = {}
@@ -68,9 +69,7 @@ class MemberWatch:
         ]
 
     def heard(self, member_id: str, now_ms: int) -> None:
-        """Note a heartbeat of the member. It is ignored if `silent` has not seen the member yet: its session has not
-        begun.
-        """
+        """Note a heartbeat of the member. It is ignored if no call of `silent` has seen the member in a state yet."""
         sign = self._signs.get(member_id)
         if sign is not None:
             sign.seen_ms = now_ms

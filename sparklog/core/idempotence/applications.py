@@ -48,9 +48,9 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
 def check_run(state: ClusterState, application: Application) -> None:
     """Raise InvalidProducerEpoch if another run of the application has written since this run did.
 
-    A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
-    because its records may differ from those that were written. So does the last version if its `made_of` differs. A
-    write without a run is checked like this, too, if it has a `made_of`.
+    Raises OutOfOrderSequence if a write with a run or a `made_of` is below the application's last version, because its
+    records may differ from those that were written. A write of the last version raises the same if its `made_of`
+    differs. Versions are not checked while the application has yet to be notified of a loss.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -63,7 +63,7 @@ def check_run(state: ClusterState, application: Application) -> None:
         return
     if (application.run or application.made_of) and application.version < known.version:
         raise OutOfOrderSequence(
-            f"wanted version {known.version} of {application.app_id} again, or the next one, found version "
+            f"wanted version {known.version} of {application.app_id} again, or a later one, found version "
             f"{application.version}: {_SET_BACK}"
         )
     written = known.result.application
@@ -80,7 +80,7 @@ def _is_other(application: Application, written: Application) -> bool:
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
-    """Return the ids of the application's runs, the current run first, as they are after this write."""
+    """Return the ids of the application's newest runs as they are after this write, the current run first."""
     known = state.applications.get(application.app_id)
     runs = () if known is None else known.runs
     if not application.run or runs[:1] == (application.run,):

@@ -34,14 +34,14 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 def span_of(producer_id: int, producer_epoch: int, first_sequence: int, records: int) -> ProducerSpan:
-    """The span of `records` records from `first_sequence` on."""
+    """The sequence numbers of `records` records of a producer, the first of which has number `first_sequence`."""
     return ProducerSpan(
         ProducerId(producer_id), producer_epoch, first_sequence, sequence_after(first_sequence, records - 1)
     )
 
 
 def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
-    """True if an append comes from an idempotent producer: then all of its slices do."""
+    """True if the slices of an append come from an idempotent producer: either all of them do, or none."""
     return bool(slices) and slices[0].producer is not None
 
 
@@ -107,8 +107,8 @@ def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> i
 def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
     """Raise OutOfOrderSequence if this batch of the producer's present epoch is in the log, whole or in part.
 
-    Sequences have no gaps. So at least a part of the batch is in the log if the partition's next sequence is greater
-    than the batch's first one, by less than half of the sequence range.
+    Sequences have no gaps. So at least a part of the batch is in the log if the next sequence in the partition is
+    greater than the batch's first one. Because sequences wrap to 0, it counts as greater up to half of their range.
     """
     reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
     if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:

@@ -45,9 +45,8 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
         """Return the offset below which all tombstones may be dropped; None if none may be dropped.
 
-        These are the tombstones that a run passed for the first time at least `delay_ms` ago.
-
-        `clock_ms` must come from this computer's clock, never from a user: readers rely on the delay.
+        A tombstone may be dropped `delay_ms` after the first run that passed it. `clock_ms`: the present time, which
+        must come from this computer's clock, never from a user, because readers rely on the delay.
         """
         if self.keeps_superseded:
             return None

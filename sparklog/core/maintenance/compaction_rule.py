@@ -50,14 +50,14 @@ class Stretches:
             yield StretchToCompact(Offset(start), Offset(end), *counts)
 
     def sums(self) -> StretchToCompact:
-        """One stretch from the start of the first to the end of the last, with the sums of all stretches."""
+        """Return all stretches as one, from the start of the first to the end of the last, with the sums of counts."""
         segments, records, size_bytes = self.rows[:, 2:].sum(axis=0).tolist()
         start, end = int(self.rows[0, 0]), int(self.rows[-1, 1])
         return StretchToCompact(Offset(start), Offset(end), segments, records, size_bytes)
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
-    """The part of a partition to compact, up to `end`. Compacting it leaves the last record of each key in it.
+    """The part of a partition to compact, which ends at `end`. Of each key's records in it, only the last one stays.
 
     Tombstones below `tombstones_below` are dropped (None: all stay). `cleaner`: the cleaner when the run was planned.
     `digest` identifies the segments of all `stretches`. There is at least one stretch.
@@ -76,17 +76,20 @@ class PartitionToCompact(msgspec.Struct, frozen=True):
 def plan_compaction(
     state: ClusterState, topic: Topic, partition: Partition, now_ms: int, clock_ms: int, *, everything: bool = False
 ) -> PartitionToCompact | None:
-    """Return the compaction that is due, or None.
+    """Return the compaction that is due in the partition; None if none is due.
 
-    The cleanable part ends at the first slice that is not sealed (it must be rolled first), that is not below the high
-    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. If the log start cuts a slice, the
-    part begins after it, because a swap replaces whole slices. No tombstone is dropped then, and while the cut slice is
-    younger than `min.compaction.lag.ms`, nothing is compacted. Nothing is due if the part ends before the cleaner's
-    position: it is clean already (`min.compaction.lag.ms` was raised, or an earlier run had a later `now_ms`).
+    The cleanable part of the log ends at the first slice that is not sealed (it must be rolled first), that is not
+    below the high watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. If the log start cuts
+    a slice, the part begins after that slice, because a swap replaces whole slices. In this case no tombstone is
+    dropped, and nothing is compacted while the cut slice is younger than `min.compaction.lag.ms`.
 
-    A compaction is due if more than `min.cleanable.dirty.ratio` of the part's stored bytes lie above the cleaner's
-    position, if the earliest record above the position is older than `max.compaction.lag.ms`, if tombstones have waited
-    for `delete.retention.ms`, or with `everything`. `now_ms`: the time at which the ages of records are measured.
+    Compaction of the part is due in these cases, and always with `everything`:
+    - more than `min.cleanable.dirty.ratio` of its stored bytes lie above the cleaner's position;
+    - its earliest record above the position is older than `max.compaction.lag.ms`;
+    - tombstones have waited for `delete.retention.ms`.
+
+    Nothing is due if the part ends before the cleaner's position: it is clean already (`min.compaction.lag.ms` was
+    raised, or an earlier run had a later `now_ms`). `now_ms`: the time at which the ages of records are measured.
     `clock_ms`: the time by this computer's clock, at which the delay of tombstones is measured.
     """
     config = state.topic_config(topic)

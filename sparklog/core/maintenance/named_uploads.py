@@ -1,7 +1,7 @@
 """The ids of the uploads that the chain names, as arrays that are quick to compare with listings (F-09).
 
-An object is an orphan for good if the n0 in its name is below FLOOR, and no state since FLOOR was raised names it: a
-command that names it now is refused. Retired objects count as named until their bytes have been deleted.
+If the n0 in the name of an object is below a state's FLOOR, and the state does not name the object, it is an orphan for
+good: any later command that names it is refused. Retired objects count as named until their bytes have been deleted.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class ObjectSample(msgspec.Struct, frozen=True):
 
 
 def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
-    """Return at most `most` objects that slices name, each once, taken in turn from all topics and their partitions."""
+    """Return at most `most` objects that slices name, each once, from all topics in turn: newest and oldest first."""
     topics = [_of_topic(state, topic) for topic in state.topics.values()]
     chosen: dict[int, ObjectSample] = {}
     while topics and len(chosen) < most:

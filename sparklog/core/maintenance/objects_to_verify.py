@@ -40,7 +40,10 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class ObjectsWanted(msgspec.Struct, frozen=True):
-    """The objects to verify: those of these topics (and of these partitions, if any are given), on these stores."""
+    """The objects to verify: those of these topics (and of these partitions, if any are given), on these stores.
+
+    `share`: only this part of them.
+    """
 
     topics: frozenset[TopicId]
     stores: frozenset[StoreId]
@@ -63,7 +66,7 @@ class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
 
 
 def objects_to_verify(state: ClusterState, wanted: ObjectsWanted) -> Iterator[ObjectToVerify]:
-    """Yield the objects that `wanted` describes, each once, by number, if a store of `wanted` should have them.
+    """Yield, in the order of their numbers, the objects of `wanted` that a store of `wanted` should have, each once.
 
     Retired objects are left out.
     """
@@ -102,7 +105,7 @@ class ObjectSums(msgspec.Struct, frozen=True):
 def sums_to_verify(
     state: ClusterState, wanted: ObjectsWanted, read_bytes: int
 ) -> Iterator[tuple[StoreId, Topic, ObjectSums]]:
-    """Sums of what `objects_to_verify` will yield, by store and topic, without creating a Python object for each.
+    """Yield, by store and topic, the sums of what `objects_to_verify` yields, without a Python object for each.
 
     A ranged read is `read_bytes` long. A store and topic without any object is left out.
     """
@@ -128,9 +131,10 @@ def sums_to_verify(
 
 
 def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: ObjectsWanted) -> tuple[Column, int]:
-    """The numbers of the objects that the store's replica of the partition holds, and the number of their records.
+    """Return the object number of each slice of the partition that the store holds, and the sum of their records.
 
-    Empty and 0 if `wanted` leaves the partition out, or if it has no replica on the store.
+    Numbers that are not in `wanted.share` are left out. The result is empty and 0 if the store has no replica of the
+    partition, or if `wanted.partitions` leaves it out.
     """
     if store not in partition.replication.replicas or (
         wanted.partitions and partition.partition not in wanted.partitions
@@ -154,7 +158,7 @@ def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: Store
 
 
 def _is_named(state: ClusterState, slice_: Slice) -> bool:
-    """True if the records of the slice are still in the log, and in the same object."""
+    """True if the log still has the start of `slice_`, which is of an older state, and has it in the same object."""
     key = TopicPartition(slice_.topic_id, slice_.partition)
     if key not in state.partitions:
         return False
@@ -163,7 +167,7 @@ def _is_named(state: ClusterState, slice_: Slice) -> bool:
 
 
 def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
-    """The rows of a block that are not removed, match `wanted`, and have object numbers in [low, high)."""
+    """Return the indexes of the rows that are not removed, match `wanted`, and have object numbers in [low, high)."""
     number, key = block.columns["object_number"], block.columns["partition_key"]
     inside = (number >= low) & (number < high)
     if block.dead is not None:

@@ -21,10 +21,10 @@ from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, 
 class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """The deletion in one partition: its log start moves from `before` to `after`, and `records` records are deleted.
 
-    `records` is an upper limit if `after` cuts a compacted segment. `before` and `after` are equal if the log start is
-    already at the wanted offset or above. `objects` is the number of objects that no slice names after the deletion.
-    `size_bytes` is the size of one copy of these objects. They may be deleted once the clock has passed
-    `delete_after_ms`.
+    If the log start is already at the wanted offset or above, `before` and `after` are equal, and `records` is 0. If
+    either cuts a compacted segment, `records` is an upper limit. `objects` is the number of objects whose last slice is
+    deleted, and `size_bytes` the size of one copy of them, with their indexes. They may be deleted once the clock has
+    passed `delete_after_ms`, which is None if there are none.
     """
 
     topic: str
@@ -44,11 +44,12 @@ class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
 def plan_record_deletion(
     state: ClusterState, topic: str, offsets: Mapping[int, int | None], now_ms: int
 ) -> list[RecordDeletion]:
-    """Plan to delete the records below an offset in each partition; None as offset is the high watermark.
+    """Plan the deletion of the records below an offset in each partition of `offsets`. Does not change `state`.
 
-    Returns the deletions in ascending order of partitions; `state` stays as it is. An object counts for the partition
-    that deletes its last slice. Raises UnknownTopicOrPartition, OffsetOutOfRange or PolicyViolation if a deletion would
-    be refused; InvalidInput if no partition is named.
+    `offsets`: for each partition number the offset, or None for the high watermark. Returns one deletion per partition,
+    in ascending order. An object with slices of several partitions counts only for the partition that deletes the last
+    of them. Raises InvalidInput if `offsets` is empty. Raises UnknownTopicOrPartition, OffsetOutOfRange or
+    PolicyViolation if one of the deletions would be refused.
     """
     if not offsets:
         raise InvalidInput(f"nothing to delete in topic {topic}: name at least one partition")

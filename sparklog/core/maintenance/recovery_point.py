@@ -2,14 +2,14 @@
 
 Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
 synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
-chain names: every shutdown is a clean one. Only the store itself can lose or damage an object. Kafka's recovery point
-says what was flushed; this one says what was read later, and is whole:
+chain names: every shutdown is a clean one. Only the store itself can lose or damage an object. In Kafka, everything
+below the recovery point was flushed. Here, every object below it was read back from the store and found undamaged:
 
     recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
 
-A store that was fenced, lost something, or came back has a new registration. Then earlier reads no longer count, so P =
-0. Under the same registration, only objects from P on have to be read, if there are any. A store that gets a replica of
-older records also gets objects with smaller numbers; this sets P back to the smallest of them.
+A store that was fenced, lost something, or came back has a new registration. Earlier reads don't count for it, so P
+begins again at 0. Under the same registration, only objects from P on have to be read. If the store gets a replica of
+existing records, it also gets objects with smaller numbers, so P falls to the smallest of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """The objects of a replica that must be read, ascending. An object of several partitions is only in the first.
+    """The objects of a replica that a check reads, `numbers`, and those that it fetches, `lacking`; both ascending.
 
-    `lacking`: the objects that the replica lacks according to the chain. If the store has damaged remains of one, they
-    could be taken for a copy. `numbers` and `lacking` are columns, because there may be millions of objects.
+    According to the chain, the replica lacks the objects in `lacking`. They are fetched because a damaged file on the
+    store could be taken for a copy of such an object. Both are columns, because there may be millions of objects.
+    `records` and `size_bytes` are sums over the replica's slices in these objects, without indexes.
     """
 
     topic_partition: TopicPartition
@@ -52,9 +53,10 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
 def replicas_to_check(
     state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
 ) -> Iterator[ReplicaToCheck]:
-    """Yield for each replica on the store the objects to read, and those that the replica lacks.
+    """Yield, for each replica of these topics on the store, the objects to read and those that the replica lacks.
 
-    Objects to read are those from the recovery point on, or all with `everything`.
+    The objects to read have numbers from the recovery point on; with `everything`, all objects are read. An object of
+    several replicas is listed only once. Replicas with nothing to list are left out.
     """
     start = 0 if everything else state.stores[store].recovery_point
     for topic in topics:
@@ -82,8 +84,8 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
     """Yield the replicas of a topic on one store, with each object listed only once, because a check reads it once.
 
-    An object that several replicas hold or lack is listed as held if one of them holds it. Replicas left without
-    objects are dropped.
+    If one replica holds an object that another one lacks, the object is listed only as held. Replicas that are left
+    without objects are dropped.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
@@ -98,11 +100,11 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
-    """Return the recovery point that the store may have if the objects `whole` were read and are whole.
+    """Return the recovery point to which the store's present one may rise once the objects `whole` were found whole.
 
-    This is the number of the first object not in `whole` that the chain names in a partition with a replica on the
-    store. Objects that the replica lacks count, because they will still be copied. If there is no such object, the
-    result is the number of the chain's next object.
+    Considers the objects from the present recovery point on that belong to the store's replicas, even those that a
+    replica still lacks, because they will be copied. Returns the smallest of their numbers that is not in `whole`. If
+    all are in `whole`, returns the number that the chain gives to its next object.
     """
     point = state.stores[store].recovery_point
     read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number
@@ -117,7 +119,7 @@ def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[
 
 
 def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
-    """The offset up to which the store's replica was read and is whole: Kafka's recovery point of a partition."""
+    """Return the offset up to which the replica on the store was read and is whole: Kafka's recovery point."""
     slices, held = held_by_store(state, store, partition)
     unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
     if not len(unread):
@@ -126,9 +128,9 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Lower the recovery points of stores that get a replica by these changes: older objects will be copied there.
+    """Lower the recovery points of stores that get a replica by these changes, because older objects will be copied.
 
-    Call this before the changes are applied.
+    Changes these stores in `state`, including their `grew_at`. Call this before the changes are applied.
     """
     for change in changes:
         if change.replicas is msgspec.UNSET:

@@ -1,6 +1,6 @@
-"""Plans retention: whole slices to drop, and the time to delete their bytes (R-01 to R-04). Time is an argument.
+"""Plans retention: the slices to drop, and the retired objects to delete (R-01 to R-04). Time is an argument.
 
-No slice stays because it is the newest: unlike Kafka's log, this one has no active segment.
+Even the newest slice is dropped when it is old enough: unlike Kafka's log, this one has no active segment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 class RetentionCut(msgspec.Struct, frozen=True):
-    """The slices that retention drops in one partition: from the log start up to `to`. `slices` is their number."""
+    """The slices that retention drops in one partition: `slices` of them, from the log start up to offset `to`.
+
+    `records` is an upper limit if the log start cuts a compacted segment. `reason` is the setting that led to the cut.
+    """
 
     topic: str
     partition: Partition
@@ -49,11 +52,11 @@ def expires_ms(config: TopicConfig, max_timestamp_us: int) -> int | None:
 
 
 def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
-    """Return the cut that is due, or None.
+    """Return the slices that the topic's retention drops from the partition at `now_ms`; None if it drops none.
 
-    Whole slices are dropped, sealed or not, oldest first, and none above the high watermark. A slice is dropped if its
-    largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without it. A topic whose
-    only policy is `compact` keeps everything.
+    Only whole slices below the high watermark are dropped, oldest first, whether sealed or not. A slice is dropped if
+    its largest timestamp is older than `retention.ms`, or if the partition still has `retention.bytes` or more without
+    it. A topic whose `cleanup.policy` is only `compact` keeps everything.
     """
     config = state.topic_config(topic)
     if not config.delete:
@@ -89,15 +92,16 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
 
 
 def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
-    """The number of rows before the first false one."""
+    """Return the number of true values before the first false one."""
     stays = np.flatnonzero(~goes)
     return int(stays[0]) if len(stays) else len(goes)
 
 
 def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
-    """The numbers of retired objects (of these topics) whose delay has passed, oldest first (R-04).
+    """Return the numbers of the retired objects whose deletion delay has passed, in ascending order (R-04).
 
-    The delay of an object began at the time of the entry that retired it. `clock_ms` must come from this computer's
-    clock, never from a user, because readers rely on the whole delay.
+    `topics`: only objects of these topics; None: of all topics. The delay of an object began with the entry that
+    retired it. `clock_ms` must come from this computer's clock, never from a user, because readers may read a retired
+    object until the delay ends.
     """
     return state.retired.due(clock_ms, topics)

@@ -19,10 +19,10 @@ MOST_SLICES = 10_000
 
 
 class SegmentToRoll(msgspec.Struct, frozen=True):
-    """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
+    """Slices that cover [start, end) of a partition and are rewritten by one swap; `digest` identifies them.
 
-    A single slice of more than `segment.bytes` becomes several segments, cut between batches and committed by one swap.
-    `size_bytes` counts stored batch bytes; `reason` is human-readable.
+    They become one sealed segment. Only a single slice of more than `segment.bytes` becomes several, cut between
+    batches. `size_bytes` counts stored batch bytes. `reason` says in words why the roll is due.
     """
 
     topic: str
@@ -69,9 +69,9 @@ def plan_roll(
 
 
 def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
-    """The reason, as text, why slices are due although later slices could still join them; None if they are not due.
+    """Return the reason in words why these slices are due even if later slices could still be joined to them.
 
-    With `everything`, they are always due.
+    Returns None if they are not due. With `everything`, they are always due.
     """
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
@@ -102,10 +102,10 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
 
 
 def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
-    """Return runs [low, high) of rows of `slices`. Only slices of the same run may be joined into one segment.
+    """Return the runs of slices that may be joined into one segment, each as a range [low, high) of rows of `slices`.
 
-    The slices of a run are of append objects, follow each other without a gap, and have the same leader epoch and the
-    same timestamp source.
+    The slices of a run are in append objects, follow each other without a gap, and have the same leader epoch and the
+    same timestamp source. Slices in no run, such as those of sealed segments, are not rolled.
     """
     columns = slices.columns
     if not len(slices):

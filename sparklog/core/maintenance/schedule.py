@@ -17,7 +17,7 @@ LONGEST_WAIT_MS: Final = 300_000  # longest time that a due task waits for those
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that recurs every `interval_ms`, counted from the beginning of a run."""
+    """A recurring task. `interval_ms` is the time from the start of one run to the start of the next."""
 
     name: str
     interval_ms: int
@@ -102,7 +102,8 @@ class Schedule:
     def ended(self, name: str, now_ms: int, *, broke_off: bool) -> None:
         """Note that the run of this task has ended. If it broke off (left no report), the next pause is longer.
 
-        A run that took longer than its interval is followed by one run, however many intervals have passed.
+        After a run that took longer than its interval, the task is due at once, but only once, even if several
+        intervals have passed.
         """
         planned = self._planned[name]
         if planned.started_ms is None:

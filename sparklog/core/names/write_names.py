@@ -1,6 +1,6 @@
-"""Length limits for the names of a write: its label (`writeId`) and its application's id (`txnAppId`).
+"""The length limit for the names of a write: its label (`writeId`) and its application's id (`txnAppId`).
 
-Label and id are kept in entries and in the state, so both need a limit: that of Kafka's client and transactional ids.
+Both are kept in entries and in the state, so they need a limit. It is that of Kafka's client and transactional ids.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SHOWN: Final = 40
 
 
 def check_write_name(option: str, name: str, kind: type[InvalidInput] = InvalidInput) -> None:
-    """Raise an error of class `kind` if `name`, the value of `option`, is too long."""
+    """Raise an error of class `kind` if `name`, the value of `option`, has more than MOST_BYTES bytes in UTF-8."""
     size_bytes = len(name.encode("utf-8", "surrogatepass"))
     if size_bytes > MOST_BYTES:
         raise kind(

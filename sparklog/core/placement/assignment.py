@@ -32,11 +32,14 @@ def assign(
 ) -> Assignment:
     """Assign stores to the replicas of `partitions` new partitions.
 
-    `replication_factor` is at most the number of `homes`. Replicas of a partition are in different zones as far as
-    there are enough zones. The stores take turns in leading, in an order in which neighbours are in different zones
-    (`_ring`), beginning with store number `first`. Each time that a store leads again, its followers are on other
-    stores than the time before. So if that store fails, the next leaders of its partitions are spread over all other
-    stores. New partitions continue after the `existing` ones of the topic, as if all had been created at once.
+    `homes`: the stores to choose from, at least `replication_factor` of them. `existing`: the assignment of the topic's
+    existing partitions; the new ones continue it as if all had been created at once. `first`, modulo the number of
+    stores, is the index in `_ring` of the store that leads the topic's first partition.
+
+    The replicas of a partition are in different zones if there are enough zones. The stores lead in turn, in the order
+    of `_ring`. Each time that a store leads again, its followers are on other stores than the time before. So if it
+    fails, the next leaders of its partitions are spread over all other stores. A silent store leads only if all are
+    silent, and gets other replicas only if there are too few other stores.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -98,10 +101,10 @@ def _ring(homes: Iterable[Home]) -> list[Home]:
 def _next(
     ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
 ) -> Home:
-    """Return the store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
+    """Return the store for one more replica of a partition that already has `replicas`.
 
-    Silent stores come last. Of equal stores, the one with the lowest number in `ranks` is chosen. `load`: the number of
-    replicas on each store.
+    Stores that are not silent come first, then those in the zones with the fewest of `replicas`, then those with the
+    lowest `load` (the number of replicas on the store), then those with the lowest number in `ranks`.
     """
     in_zone = Counter(home.zone for home in replicas)
     free = (home for home in ring if home not in replicas)

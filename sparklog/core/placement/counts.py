@@ -14,7 +14,7 @@ from sparklog.core.types import StoreId, TopicId
 
 @dataclass(slots=True)
 class StoreReplicas:
-    """Counts of the replicas on one store: all, those that lead, and those that are `behind`, so that they have a lag.
+    """Counts of the replicas on one store: all of them, those that lead, and those that are behind the end of the log.
 
     The lag of a replica is the number of offsets from its LEO to the end of the log. `lag_records` is the sum of the
     lags, `max_lag_records` the largest one.
@@ -29,7 +29,7 @@ class StoreReplicas:
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """Counts of partitions. As in Kafka, a partition may be in several counts: an offline one is also under min ISR."""
+    """Counts of partitions, and of the replicas of each store. As in Kafka, a partition may be in several counts."""
 
     partitions: int = 0
     offline: int = 0

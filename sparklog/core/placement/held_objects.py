@@ -37,7 +37,7 @@ def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]
 
 
 def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
-    """Return the object of the last slice of a partition that the store should hold; None if it should hold none."""
+    """Return the object of the partition's last slice below the store's LEO; None if there is no slice below it."""
     partition = state.partitions[key]
     log_end, width = partition.replication.log_end(store), 1
     while width < 2 * (log_end - partition.log_start):
@@ -53,9 +53,10 @@ def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Hel
 def some_held(
     state: ClusterState, store: StoreId, among: Collection[TopicPartition], count: int, below: Callable[[int], int]
 ) -> list[HeldObject]:
-    """Return at most `count` random objects of the partitions `among` that the store should hold, each once.
+    """Return at most `count` random objects of the partitions `among` that the store should hold, each only once.
 
-    The store should hold some records of each of these partitions. `below(n)` draws a number from [0, n).
+    `among` must be partitions of which the store should hold some records, as `held_partitions` returns them.
+    `below(n)` draws a number from [0, n).
     """
     keys = sorted(among)
     drawn: dict[ObjectNumber, HeldObject] = {}
@@ -69,7 +70,7 @@ def some_held(
 
 
 def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterator[HeldObject]:
-    """Yield the objects of a partition that the store should hold, in the order of offsets."""
+    """Yield the object of each slice of the partition that the store should hold, in the order of offsets."""
     partition = state.partitions[key]
     held = OffsetRange(partition.log_start, partition.replication.log_end(store))
     return (_held(state, key, slice_) for slice_ in state.slices.walk(key, held))
@@ -78,7 +79,7 @@ def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterat
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
     """True if the store should still hold the object `held`, which is from an older state.
 
-    False if retention, a rewrite, an election or a move has changed that: then the store may lack the object.
+    False if the store may lack it by now, because of retention, a rewrite, an election, a move or a reported loss.
     """
     partition = state.partitions.get(held.topic_partition)
     if partition is None or store not in partition.replication.replicas:

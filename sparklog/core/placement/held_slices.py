@@ -1,4 +1,4 @@
-"""The stores that hold slices, by the rule in `replication/slice_holders.py`, for many slices at once."""
+"""Looks up the stores that hold slices, for many slices at once. The rule is in `replication/slice_holders.py`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Holding:
 def held_by_store(
     state: ClusterState, store: StoreId, partition: Partition
 ) -> tuple[Mapping[str, Column], npt.NDArray[np.bool_]]:
-    """The slices of a partition as columns, and a mask of those that its replica on the store holds."""
+    """Return the columns of the partition's slices, and a mask that is true for the slices that the store holds.
+
+    Raises NotLeaderOrFollower if the store has no replica of the partition.
+    """
     key = TopicPartition(partition.topic_id, partition.partition)
     slices = state.slices.find(key, whole_log(partition))
     held = slices.columns["end"] <= partition.replication.log_end(store)
@@ -58,7 +61,7 @@ def held_by_store(
 
 
 def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
-    """The object of a slice of the state."""
+    """Return the object, with its number, in which a slice of the state lies."""
     existing = state.objects.get(slice_.object_number)
     if existing is None:
         raise AssertionError(f"slice {slice_} names an object that the state does not have")
@@ -66,7 +69,10 @@ def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
 
 
 def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> dict[ObjectNumber, list[Slice]]:
-    """The slices that lie in each of these objects, in one pass over the partitions of their topics."""
+    """Return the slices that lie in each of these objects, [] for an object without slices.
+
+    Takes one pass over the partitions of the objects' topics.
+    """
     by_object: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
     wanted = np.fromiter(by_object, dtype=np.int64, count=len(by_object))
     objects = (state.objects.get(number) for number in by_object)
@@ -102,7 +108,7 @@ def held_slices(
 
 
 def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:
-    """The partitions of these slices, each once."""
+    """Return the partitions of these slices, each once, ascending."""
     return sorted({TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices})
 
 

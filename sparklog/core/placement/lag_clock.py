@@ -23,7 +23,7 @@ LOG_ENDS: Final = 16  # LEOs of the leader kept per period and partition (at mos
 
 @dataclass(slots=True)
 class _Behind:
-    """A partition in whose ISR a follower is behind. Times are milliseconds of the caller's clock."""
+    """A partition with an in-sync follower that is behind the leader. Times are milliseconds of the caller's clock."""
 
     leader_epoch: LeaderEpoch
     leader_ends: list[tuple[int, Offset]] = field(default_factory=list)  # since when the leader's LEO is known; ascends
@@ -48,8 +48,8 @@ class LagClock:
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
         """Take a state that was requested at `asked_ms` and arrived at `now_ms`.
 
-        The LEOs of followers in this state count as those at `asked_ms`, the LEO of the leader as reached at `now_ms`.
-        So if this process was paused in between, no follower counts as lagging by mistake.
+        The followers' LEOs in this state count as of `asked_ms`, the leader's LEO as of `now_ms`. So if this process
+        was paused between these times, no follower counts as lagging by mistake.
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms

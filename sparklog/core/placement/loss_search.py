@@ -2,7 +2,7 @@
 
 Searches are machines (`core/machine.py`) with two requests:
 
-    LookFor  look for objects on the store -> for each, True or False, or a SparklogError if the store did not say
+    LookFor  look for objects on the store -> for each, True or False, or a SparklogError if the store can't tell
     Newest   catch up with the chain -> the state
 """
 
@@ -32,8 +32,8 @@ T = TypeVar("T")
 class LookFor:
     """Look for these objects on the store.
 
-    The reply is a list: for each object True if it is there in full length, False if not, or a SparklogError if the
-    store did not say.
+    The reply is a list: for each object True if it is there in full length, False if it is missing or truncated, or a
+    SparklogError if the store can't tell.
     """
 
     objects: list[HeldObject]
@@ -72,11 +72,11 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """Return the newest state, and where the store's log of each damaged partition ends in that state.
+    """Return the newest state, and in that state the end of the store's log of each damaged partition.
 
-    The log ends at the first object that is missing or truncated. Partitions that lack nothing are left out, unless
-    `whole_too`. A partition that changes during the search is searched again. Raises the store's error if it keeps
-    failing.
+    The log ends at the first object that is missing or truncated. A partition that lacks nothing is left out; with
+    `whole_too`, it is included, and its log ends at the LEO. A partition that changes during the search is searched
+    again, or left out if its replica on the store is gone. Raises the store's error if requests keep failing.
     """
     ends: dict[TopicPartition, HeldEnd] = {}
     rest = list(damaged)
@@ -97,7 +97,7 @@ def _first_missing(
 ) -> Search[dict[TopicPartition, HeldObject]]:
     """Return the first missing or truncated object of each partition; partitions that lack nothing are left out.
 
-    An empty store costs one request for each partition; a store that lacks little costs one for each object.
+    Looks for one object per partition if the store is empty, and for nearly every object if the store lacks little.
     """
     missing: dict[TopicPartition, HeldObject] = {}
     rest = {key: all_held(state, store, key) for key in sorted(partitions)}
@@ -132,9 +132,9 @@ def _next_of(
 
 
 def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, bool]]]:
-    """Look for each object, and repeat what failed. Returns each object, with True if it is there in full length.
+    """Look for each object, in more rounds if some looks fail. Returns each object, with True if it is in full length.
 
-    Raises the store's error if it fails for all objects of the first round, or of VAIN_LOOKS rounds in a row.
+    Raises the store's error if all looks fail in the first round, or in VAIN_LOOKS rounds in a row.
     """
     looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
@@ -175,9 +175,9 @@ def _has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bo
 
 
 def _held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-    """Return where the store's log of a partition ends.
+    """Return the end of the store's log of a partition: the start of `missing`, or the LEO if `missing` is None.
 
-    This is the start of the first `missing` object, or the LEO if nothing is missing.
+    `missing`: the first object of the partition that the store lacks.
     """
     log_end = state.partitions[key].replication.log_end(store)
     return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)

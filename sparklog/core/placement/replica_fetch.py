@@ -20,9 +20,9 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """Limits of a fetch plan: the number of objects and their bytes from each source.
+    """Limits of a fetch plan. A batch from one source is full once it has `objects` objects or `size_bytes` bytes.
 
-    The plan ends early after `in_vain` partitions whose sources are busy or already have a full batch.
+    A plan ends early when it has passed over `in_vain` partitions, because their sources are busy or have full batches.
     """
 
     objects: int = 128
@@ -61,9 +61,9 @@ class UnderWay:
     """Fetches in progress, which a new plan leaves out.
 
     `checked`: objects that are on the store but not reported yet. `copying`: objects that are being copied to the
-    store. `partitions`: partitions of unfinished batches, or that wait after an error. `busy`: sources with an
-    unfinished batch. `failing`: sources that wait after an error. A plan starts after the partition `after`, so that
-    every partition gets its turn.
+    store. `partitions`: partitions with an unfinished batch, or in a pause after an error. `busy`: sources with an
+    unfinished batch. `failing`: sources in a pause after an error. `after`: the partition at which the last plan
+    stopped; the next plan starts with the one after it, so that every partition gets its turn.
     """
 
     checked: Collection[ObjectNumber] = ()
@@ -83,7 +83,7 @@ class UnfinishedReplicas:
 
 
 def unfinished_replicas(state: ClusterState, store: StoreId) -> UnfinishedReplicas:
-    """The unfinished replicas on the store. A replica that is being removed counts until it is gone."""
+    """Return the partitions whose replica on the store is unfinished. A replica that a move removes counts as well."""
     behind: list[TopicPartition] = []
     joinable: list[TopicPartition] = []
     for partition in state.partitions.values():
@@ -114,11 +114,11 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """Plan a batch for each source that is not busy. Returns the batches, and `UnderWay.after` for the next plan.
+    """Plan a batch for each source that is not busy. Returns the batches, and the `UnderWay.after` of the next plan.
 
     `behind`: the partitions whose replica on the store lacks slices, ascending. `under_way`: the fetches in progress. A
-    partition is fetched from one source at a time: the first store that holds its first missing slice. An object that
-    several partitions need is fetched once.
+    batch has objects of a partition only from one source: the first usable store that holds the partition's next
+    missing slice. An object that several partitions need is fetched once.
     """
     limits = limits or FetchLimits()
     copying = set(under_way.copying)
@@ -150,11 +150,10 @@ def plan_fetch(
 def replica_reports(
     state: ClusterState, store: StoreId, at: UnfinishedReplicas, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
-    """Return the reports that the store's agent may make on this state.
+    """Return the reports that the store's agent can send: each raises a replica's LEO or lets it join the ISR.
 
-    `at`: the unfinished replicas. `checked`: objects known to be on the store. A log end rises past consecutive slices
-    as long as their objects are `checked`. A replica that may join the ISR is reported even if its log end does not
-    rise.
+    `at`: the unfinished replicas. `checked`: objects known to be on the store. The LEO rises past consecutive slices as
+    long as their objects are in `checked`. A replica that may join the ISR is reported even if its LEO does not rise.
     """
     joinable = set(at.joinable)
     reports = []
@@ -185,7 +184,10 @@ def _rotated(keys: Sequence[TopicPartition], after: TopicPartition | None) -> Se
 
 
 class _SourceRun:
-    """The objects that a partition needs next, from the one `source` that holds the first of them."""
+    """The objects that a partition needs next and that one store, `source`, holds.
+
+    `source` holds the first of them. It is None if the partition needs none now, or if no usable store holds the first.
+    """
 
     def __init__(
         self,
@@ -218,7 +220,7 @@ class _SourceRun:
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
         """Return the next object that is neither checked nor being copied.
 
-        Returns None if none is left, or if now no store can provide that object, not even the replica's own.
+        Returns None if there is none, or if no store holds it except sources in a pause after an error.
         """
         for slice_ in self._slices:
             number = slice_.object_number

@@ -20,7 +20,10 @@ _SHOWN = 5  # partitions of a topic that are named
 
 
 class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of partitions, and sentences about them. A partition counts only once, in the first count that applies."""
+    """Counts of unhealthy partitions, and sentences: problems in `wrong`, lesser ones in `remarks`.
+
+    A partition counts only once: as offline, else as under min ISR, else as under-replicated.
+    """
 
     offline: int
     under_min_isr: int
@@ -72,9 +75,9 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
 
 
 def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
-    """Return a warning if min.insync.replicas exceeds the topic's replicas, else None.
+    """Return a warning if min.insync.replicas is above the topic's replication factor, else None.
 
-    All replicas must then be in sync for a write with acks=all.
+    In that case, a write with acks=all needs all replicas in sync.
     """
     if config.min_insync_replicas <= replication_factor:
         return None

@@ -49,14 +49,18 @@ def partitions_named(state: ClusterState, topic: str | None, partition: int | No
 
 
 def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Move, ...]:
-    """Return the moves that put each partition's replicas on the stores `to`, the preferred leader first."""
+    """Return the moves of these partitions to the stores `to`, the preferred leader first.
+
+    A partition that is on these stores in this order, or is moving there, needs no move.
+    """
     return tuple(_move(partition, tuple(to)) for partition in partitions if partition.replication.target != tuple(to))
 
 
 def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves that take all replicas of these partitions off the store, to other stores chosen by zone and load.
+    """Return the moves that take these partitions' replicas off the store `leaving`, to stores chosen by zone and load.
 
-    Raises BrokerIdNotRegistered, InvalidReplicationFactor.
+    Raises BrokerIdNotRegistered if the store is unknown, and InvalidReplicationFactor if there is no other store for a
+    replica.
     """
     registered_store(state, leaving)
     concerned = [partition for partition in partitions if leaving in partition.replication.target]
@@ -95,9 +99,9 @@ def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Elect
 
 
 def outcomes(state: ClusterState, records: Iterable[Record]) -> list[PartitionOutcome]:
-    """Return each partition that these records change, as it is before and after the change.
+    """Return each partition that these records change, as it is in `state`, and as it will be after the change.
 
-    The result is ordered by topic name and partition number.
+    Does not change `state`. The result is ordered by topic name and partition number.
     """
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
     results = []
@@ -117,7 +121,10 @@ def outcomes(state: ClusterState, records: Iterable[Record]) -> list[PartitionOu
 def outcomes_of_elections(
     state: ClusterState, elections: Iterable[Election], *, unclean: bool = False
 ) -> list[PartitionOutcome]:
-    """The outcome of each election, including those that would be refused."""
+    """Return the outcome of each election, in their order; a refused one has `refused` set. Does not change `state`.
+
+    Each election is tried alone. Raises the error of an election in a partition that does not exist.
+    """
     results = []
     for election in elections:
         try:

@@ -10,7 +10,10 @@ from sparklog.core.producing.producer_settings import ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class FlushLimits:
-    """The limits on a topic's waiting records (F-01): their number and their waiting time. None: no limit."""
+    """The limits on a topic's waiting records (F-01): `messages`, their number, and `ms`, how long they may wait.
+
+    None means no limit.
+    """
 
     messages: int | None
     ms: int | None
@@ -24,11 +27,11 @@ def flush_limits(config: TopicConfig) -> FlushLimits | None:
 
 
 class ProducerBuffer:
-    """Counts the bytes of records. Times are from a monotonic clock. Not thread-safe.
+    """Counts a producer's records, and decides when to send the waiting ones. It does not contain the records.
 
     `waiting_bytes` and `waiting_records` count the records that wait; the first of them has waited since `since_ms`.
-    `room_bytes`: the free bytes of the buffer. When a limit of one topic is reached, all waiting records are due,
-    because they go into one commit.
+    `room_bytes`: the free bytes of the buffer. When one topic reaches a limit of its own, all waiting records are due,
+    because they go into one commit. Times are from a monotonic clock. Not thread-safe.
     """
 
     __slots__ = ("_limit_ms", "_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
@@ -41,10 +44,10 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. The caller sets `since_ms` with the first one.
+        """Count one more waiting record. The caller sets `since_ms` with the first one.
 
-        Returns True if a sender should check `due_ms`: no other record waits, or with this one the waiting bytes reach
-        the setting `batch_size`.
+        Returns True if a sender should check `due_ms`: this is the only waiting record, or it brings the waiting bytes
+        to the setting `batch_size`.
         """
         before = self.waiting_bytes
         self.waiting_bytes = now = before + size_bytes

@@ -23,7 +23,10 @@ class Rows(Protocol):
 
 
 class Stage(Enum):
-    """The stage of a flush. A sender works on it in ROUTING (it finds the partitions), UPLOADING and COMMITTING."""
+    """The stage of a flush. In ROUTING (its partitions are found), UPLOADING and COMMITTING, a sender works on it.
+
+    In ROUTED and UPLOADED, it waits for a sender.
+    """
 
     ROUTING = auto()
     ROUTED = auto()
@@ -36,16 +39,18 @@ class Stage(Enum):
 class Flush:
     """Records that are sent together: all that waited at one time, or those of some of their partitions.
 
-    A flush may instead commit several flushes of one partition, `joined`, in their order. Then it has no `rows`.
+    If flushes of one partition are joined, a single flush commits them all: they are in its `joined`, in their order,
+    and its `rows` is None.
 
-    `order` rises each time that waiting records are taken. Flushes made of records taken together have the same order,
-    and no partition in common. `parts`: the number of records of each partition, None until they are known. `upload`:
-    the uploaded objects, in the sender's form. `numbers`: the first sequence in each partition of the commit that is
-    under way, in doubt, or not on all replicas yet.
+    `order`: a number that rises each time that waiting records are taken. Records taken together may be split by
+    partition into several flushes, which then have the same order. `parts`: the number of records of each partition;
+    None until the partitions are known. `upload`: the uploaded objects, in the sender's form. `numbers`: the first
+    sequence in each partition, as in the last commit; None if that commit has certainly not landed, or if there was
+    none. `is_written`: a commit has landed, but not on enough replicas yet.
 
-    `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
-    its partitions are settled. `alone`: the earlier ones were settled when its last commit began. `error`: the error of
-    the last attempt.
+    `parked`: its partitions can't be written to for now. `patient`: it waits until all earlier flushes of its
+    partitions are settled, and is then committed. `alone`: these were all settled when its last commit began. `tries`:
+    the pauses between attempts so far. `error`: the error of the last attempt.
     """
 
     order: int
@@ -105,9 +110,9 @@ class Flush:
         )
 
     def of(self, pieces: Sequence[Flush]) -> Flush:
-        """Return a copy of this flush, in stage ROUTED, that has the records of `pieces` in place of its own.
+        """Return a copy of this flush, in stage ROUTED, with the records of `pieces` in place of its own.
 
-        The flush and the pieces must all be of the same partition, and of no other.
+        This joins flushes, or splits a joined one. This flush and all pieces must be of the same single partition.
         """
         (key,) = self.parts or {}
         parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
@@ -134,7 +139,7 @@ class FlushUpload:
 
 @dataclass(frozen=True, slots=True)
 class FlushCommit:
-    """Commit what this flush has uploaded. `first_sequences`: the first sequence in each partition."""
+    """Commit what this flush has uploaded. `first_sequences`: the sequence of its first record in each partition."""
 
     flush: Flush
     producer_id: int

@@ -102,7 +102,10 @@ class Flushes:
 
     @property
     def has_slot(self) -> bool:
-        """True if another flush may be taken: fewer than `max_in_flight` are under way, parked ones not counted."""
+        """True if another flush may be taken: fewer than `max_in_flight` are under way.
+
+        Parked flushes don't count. Flushes split from one count as one.
+        """
         under_way = {flush.order for flush in self._all if not flush.parked}
         return len(under_way) < self._settings.max_in_flight
 
@@ -130,7 +133,7 @@ class Flushes:
         return flush
 
     def routed(self, flush: Flush, parts: Mapping[TopicPartition, int]) -> None:
-        """Note the number of records of each partition in the flush. If `parts` is empty, there is nothing to send.
+        """Note the number of records of each partition in the flush. If `parts` is empty, the flush is dropped.
 
         Without acks=all a commit has only one partition, so each partition becomes a flush of its own.
         """
@@ -146,7 +149,7 @@ class Flushes:
                 self._set_aside(piece)
 
     def next(self, now_ms: int) -> Work | None:
-        """The next work for a sender thread; None if there is no work now."""
+        """Return the next work for a sender thread, and note that it is under way; None if there is no work now."""
         if self.fatal is not None:
             return None
         if self._may_renew(now_ms):
@@ -223,7 +226,11 @@ class Flushes:
         self._make_way()
 
     def not_renewed(self, error: SparklogError, now_ms: int) -> None:
-        """Note that the producer got no new epoch or id."""
+        """Note that the request for a new epoch or id failed with this error.
+
+        If the chain refused it because a commit in doubt has landed, all commits in doubt are repeated to learn which.
+        If the request can't succeed later either, the producer's writing ends: `fatal` is set.
+        """
         self.identity.refused(error, now_ms)
         if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: send each again to learn which
             for flush in self._in_doubt():
@@ -232,7 +239,10 @@ class Flushes:
             self.fatal = error
 
     def failures(self, now_ms: int) -> Sequence[FailedFlush]:
-        """The flushes that failed since the last call, and those whose delivery timeout has passed."""
+        """Return the flushes that have failed for good since the last call.
+
+        First fails each idle flush whose delivery timeout has passed, or every idle flush if `fatal` is set.
+        """
         for flush in self._idle():
             if self.fatal is not None:
                 self._fail(flush, self.fatal)
@@ -248,7 +258,8 @@ class Flushes:
     def _in_turn(self) -> list[Flush]:
         """Return the flushes in the order in which senders take them.
 
-        Parked flushes come last. They are left out while half of the senders already work on parked ones.
+        Parked flushes come last. They are left out while senders work on `max_in_flight` // 2 of them, or on one of
+        them if that is 0.
         """
         parked = [flush for flush in self._all if flush.parked]
         if not parked:
@@ -262,9 +273,11 @@ class Flushes:
         return (other for other in self._all if other.order < flush.order and other.shares(flush))
 
     def _may_commit(self, flush: Flush) -> bool:
-        """True if the flush may be committed now, so that the chain gets it after earlier ones of its partitions.
+        """True if the flush may be committed now, so that the chain gets it after earlier flushes of its partitions.
 
-        No new commit follows one in doubt, because the chain remembers only the last five batches of a partition.
+        Its first commit begins only once the commits of these flushes are under way, and none of them is in doubt,
+        because the chain remembers only the last five batches of a partition. A repeated commit keeps its sequences, so
+        it need not wait. But a `patient` flush always waits until the earlier ones are settled.
         """
         if flush.patient and any(self._earlier(flush)):
             return False
@@ -343,11 +356,11 @@ class Flushes:
             self._set_aside(flush)
 
     def _may_stay_so(self, flush: Flush) -> bool:
-        """True if the flush, whose last commit is in doubt, can't be settled for now.
+        """True if the flush, which has a commit in doubt, may stay in doubt for long.
 
-        Either that commit failed with an error that concerns only some stores or partitions, or earlier records of the
-        flush's partitions are parked. In the second case, the chain refuses the commit until the parked records are
-        written, because its sequences must follow theirs.
+        This is so if the last attempt failed with an error that concerns only some stores or partitions. It is also so
+        if earlier records of the flush's partitions are parked: the chain refuses the commit until they are written,
+        because its sequences follow theirs.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
@@ -356,9 +369,9 @@ class Flushes:
     def _set_aside(self, flush: Flush) -> None:
         """Park the records of the flush that come after parked records of the same partition. Join both if possible.
 
-        A flush on which a sender works is not joined. Once the commit of a joined flush has begun, all of its records
-        have the deadline of the newest ones. So that the oldest ones wait little longer than `delivery_timeout_ms`,
-        records are joined only if they came within a quarter of that time.
+        They can't be joined while a sender works on the parked flush. Once the commit of a joined flush has begun, all
+        of its records have the deadline of the newest ones. So they are joined only if the oldest and the newest came
+        within a quarter of `delivery_timeout_ms`: the oldest wait at most that much too long.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return

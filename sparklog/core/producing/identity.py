@@ -24,7 +24,8 @@ class Renewal(Enum):
 class Identity:
     """The identity of a producer: its id and epoch.
 
-    `needed`: the renewal to request. `asked`: a requested renewal that may have been granted, although no reply came.
+    `needed`: the renewal to request. `asked`: the renewal that was requested and may have been granted, even if no
+    reply came. `is_under_way`: a request has no reply yet. `not_before_ms`: the earliest time of the next request.
     """
 
     producer_id: int
@@ -49,8 +50,9 @@ class Identity:
         return self.needed is not Renewal.NONE and not self.is_under_way and now_ms >= self.not_before_ms
 
     def ask(self, in_doubt: tuple[BatchInDoubt, ...]) -> AllocateProducer:
-        """Return the command that requests the needed renewal. The chain refuses it if a batch of `in_doubt` has
-        landed.
+        """Return the command that requests the needed renewal.
+
+        The chain refuses the next epoch if a batch of `in_doubt` has landed.
         """
         self.asked, self.is_under_way = self.needed, True
         if self.needed is Renewal.ID:
@@ -64,8 +66,9 @@ class Identity:
         self.is_under_way = False
 
     def refused(self, error: SparklogError, now_ms: int) -> None:
-        """Note that the request for a renewal failed, or got no answer. Another request may follow after
-        RENEW_PAUSE_MS.
+        """Note that the request for a renewal failed, or got no answer.
+
+        Another request may follow after RENEW_PAUSE_MS. After UnknownProducerId it is for a new id.
         """
         self.is_under_way, self.not_before_ms = False, now_ms + RENEW_PAUSE_MS
         if isinstance(error, UnknownProducerId):

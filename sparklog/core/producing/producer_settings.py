@@ -23,7 +23,7 @@ RECORD_BYTES: Final = 100  # what a record takes of the buffer beyond its key, v
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings for gathering and sending. Sizes count key, value and headers, and RECORD_BYTES for each record.
+    """Settings of a producer. A record's size is that of its key, value and headers, plus RECORD_BYTES.
 
     `linger_ms`: how long the first record waits for others. `batch_size`: once this many bytes wait, they are sent
     without lingering; unlike Kafka's it counts the records of all partitions, because they go into one commit.
@@ -42,7 +42,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int = MAX_IN_FLIGHT
 
     def __post_init__(self) -> None:
-        """Check all settings. Raises InvalidInput."""
+        """Raise InvalidInput if a setting is out of its range, or does not fit another one."""
         for name, least in (
             ("linger_ms", 0),
             ("batch_size", 1),

@@ -7,8 +7,8 @@
         positions.has_read(unread.key, offset, …)    the caller has everything below this offset
     positions.to_commit()
 
-A position says what the caller was given, not what was fetched. So a commit never covers a record that the caller has
-not seen.
+A position is the end of the records that the caller was given, not of those that were fetched. So a commit never covers
+a record that the caller has not seen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId
 
 
 class AutoOffsetReset(StrEnum):
-    """The start of a consumer that has no committed offset, or whose position is not in the log (Kafka's policy)."""
+    """Kafka's policy for a partition in which no offset was committed, or the consumer's position is not in the log."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -37,7 +37,10 @@ class AutoOffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShareChange:
-    """A new share of the partitions, with the names of their topics, and how it differs from the present one."""
+    """A new share of the partitions, with the names of their topics, and its difference from the present share.
+
+    A partition that the consumer keeps may be in both `revoked` and `assigned`: its position is chosen again.
+    """
 
     share: Mapping[TopicPartition, str]
     generation: GroupGeneration | None
@@ -59,10 +62,10 @@ class Unread(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _HeldPartition:
-    """A partition that the consumer holds. `offset` is None until `begin` has decided where to start.
+    """A partition that the consumer holds. `offset` is its position, None until `begin` has chosen a start.
 
-    `base` is where the last commit, seek or start left the position. The records from there to `offset` were given to
-    the caller, and are not committed.
+    `base` is the position after the last commit or seek, or at the start. The records from there to `offset` were given
+    to the caller, and are not committed. `committed` is the offset of the last commit, or None.
     """
 
     topic: str
@@ -95,11 +98,11 @@ class ConsumerPositions:
     # ---- its share ------------------------------------------------------------------------------
 
     def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> ShareChange | None:
-        """Return how `share` differs from the present share; None if share and generation are the same.
+        """Return the difference between `share` and the present share; None if share and generation are the same.
 
-        A partition that stays keeps its position if `generation` is the present one or the next: no other member can
-        have read it. Otherwise it is revoked and assigned again, so it begins at the committed offset. Without a group
-        (`generation` None), every partition that stays keeps its position.
+        A partition in both shares keeps its position if `generation` is the present one or the next, because no other
+        member can have read it. Otherwise it is revoked and assigned again, so that it begins at the committed offset.
+        Without a group (`generation` is None), it always keeps its position.
         """
         if generation == self.generation and share.keys() == self._held.keys():
             return None
@@ -199,7 +202,7 @@ class ConsumerPositions:
             held.base = offset, held.leader_epoch
 
     def is_ahead(self, key: TopicPartition) -> bool:
-        """True if records of this partition were given to the caller and are not committed."""
+        """True if the position is above that of the last commit, seek or start: records in between aren't committed."""
         held = self._held[key]
         return held.base is not None and held.offset is not None and held.offset > held.base[0]
 
@@ -276,10 +279,10 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """Return the consumer's position `at` in a partition if it is still valid; else move it, add a warning, and
-        return the new position.
+        """Return the consumer's position `at` in a partition if it is still valid, else a new position.
 
-        Raises the errors of `unread`, for example if the reset policy does not allow the move.
+        In that case, also moves the consumer there and adds a warning. Raises the errors of `unread`, for example if
+        the reset policy does not allow the move.
         """
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:
@@ -292,13 +295,13 @@ class ConsumerPositions:
                     f"{loss}; fail_on_data_loss=False, or a seek to {right}, continues with the records that are left"
                 )
             self.warnings.append(f"{loss}: it continues at {right}")
-            self._go(held, partition, right)
+            self._reset_position(key, held, partition, right)
             at = right
         if not partition.log_start <= at <= partition.next_offset:
             reason = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
             to = self._reset_to(partition, self._name(key), reason)
             self.warnings.append(f"{self._name(key)}: {reason}: it continues at {to} (auto_offset_reset={self._reset})")
-            self._go(held, partition, to)
+            self._reset_position(key, held, partition, to)
             at = to
         return at
 
@@ -315,6 +318,17 @@ class ConsumerPositions:
 
     def _position(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> Position:
         return Position(self._chain_id, key.topic_id, key.partition, offset, leader_epoch)
+
+    def _reset_position(self, key: TopicPartition, held: _HeldPartition, partition: Partition, to: Offset) -> None:
+        """Go to `to`, which the caller of the consumer did not ask for.
+
+        The skipped records were not given to the caller, and records from `to` on will be: so `base` moves along,
+        unless there are records below `to` that were given to the caller and are not committed.
+        """
+        keeps_base = self.is_ahead(key) and held.base is not None and held.base[0] <= to
+        self._go(held, partition, to)
+        if not keeps_base:
+            held.base = to, held.leader_epoch
 
     def _go(self, held: _HeldPartition, partition: Partition, to: Offset) -> None:
         held.offset, held.leader_epoch = to, partition.replication.leader_epoch

@@ -23,8 +23,8 @@ def next_piece(
 ) -> OffsetRange:
     """Return the first piece of `rest`; if `down` is true, the last piece.
 
-    The piece has at least one offset, at most `most_offsets`, and at most about `most_bytes` stored bytes. The bytes of
-    a slice count as evenly spread over its offsets.
+    The piece has at least one offset, at most `most_offsets`, at most about `most_bytes` stored bytes, and offsets of
+    at most MOST_SLICES slices. The bytes of a slice count as evenly spread over its offsets.
     """
     if down:
         piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)

@@ -83,7 +83,7 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
         return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
 
     def after(self, records: int) -> Offset:
-        """The offset after the first `records` records of the range."""
+        """Return the offset after the first `records` records of the range; an estimate if the range has `marks`."""
         if self.marks is None:
             return offset_after(self.start, records)
         if records == self.records:
@@ -94,7 +94,7 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:
-    """Return [start, end) if it lies between log start and high watermark, else raise OffsetOutOfRange (S-10)."""
+    """Return [start, end) if it is a range between log start and high watermark, else raise OffsetOutOfRange (S-10)."""
     if start > end:
         raise OffsetOutOfRange(f"{topic}-{partition.partition}: the start {start} is greater than the end {end}")
     if start < partition.log_start or end > partition.high_watermark:
@@ -108,7 +108,7 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
 def plan_range(
     state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange, most_slices: int | None = None
 ) -> RangeToRead:
-    """Plan to read `offsets`, which must lie between log start and high watermark.
+    """Plan a read of `offsets`, which must lie between log start and high watermark (see `check_range`).
 
     With `most_slices`, the plan covers at most that many slices, and may end before the end of `offsets`.
     """
@@ -133,7 +133,7 @@ def plan_range(
 
 
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Plan [at, plan.end) again with a newer state, without offsets below the log start.
+    """Plan the rest of a read, [at, plan.end), again with a newer state. Offsets below the log start are left out.
 
     Raises InconsistentClusterId (the state is of another cluster), UnknownTopicOrPartition (the topic was deleted),
     UnknownLeaderEpoch (the state is older than the plan).
@@ -156,7 +156,7 @@ def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[S
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """Return the range with its stored bytes and records. A slice partly in the range counts in proportion."""
+    """Return the range with its stored bytes and records, estimated by offsets where the range cuts a slice."""
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
     marks = _marks(slices, offsets)
     return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets), marks)
@@ -214,11 +214,11 @@ def offset_after_bytes(state: ClusterState, key: TopicPartition, offsets: Offset
 def pack(
     ranges: Sequence[WeighedRange], max_bytes: int, max_records: int | None = None, min_tasks: int | None = None
 ) -> list[list[WeighedRange]]:
-    """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
+    """Divide ranges among tasks of at most about `max_bytes` each, and return the ranges of each task, in order.
 
-    Ranges come ordered by (topic, partition, start). A task has at most `max_records` records (of compacted slices,
-    about that many). If there are fewer tasks than `min_tasks`, ranges are cut further in proportion to their records,
-    as Spark's Kafka source does.
+    Large ranges are cut, small ones share a task. `ranges` must be ordered by topic, partition and start. A task has at
+    most `max_records` records (of compacted slices, about that many). If there are fewer tasks than `min_tasks`, ranges
+    are cut further in proportion to their records, as Spark's Kafka source does.
     """
     ranges = [range_ for range_ in ranges if range_.start < range_.end]
     cut = [part for range_ in ranges for part in _cut(range_, _pieces(range_, max_bytes, max_records))]

@@ -24,7 +24,7 @@ VERSION: Final = 1
 
 
 class StreamPositions(msgspec.Struct, frozen=True):
-    """The next offset to read in each partition of a stream, by topic name and partition number."""
+    """The next offset to read in each partition of a stream. The keys of `at` are topic name and partition number."""
 
     chain_id: str
     at: Mapping[Place, Position]
@@ -58,7 +58,7 @@ def to_json(positions: StreamPositions) -> dict[str, Any]:
 
 
 def from_json(stored: object) -> StreamPositions:
-    """The positions in JSON. Raises UnsupportedVersion for a newer version, InvalidInput for anything else."""
+    """Parse positions. Raises UnsupportedVersion if a newer version wrote them, InvalidInput if the form is wrong."""
     version = stored.get("version") if isinstance(stored, dict) else None
     if isinstance(version, int) and version > VERSION:
         raise UnsupportedVersion(

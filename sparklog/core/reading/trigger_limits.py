@@ -32,10 +32,10 @@ class TriggerLimits(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, min_offsets=None)
 
     def holds_back(self, new_offsets: int, now_ms: int, last_ms: int | None) -> bool:
-        """True if a micro-batch must wait for more offsets than `new_offsets`. The first one of a run never waits.
+        """True if a micro-batch must wait because `new_offsets` is below `min_offsets`. The first of a run never waits.
 
-        `last_ms`: when this function last returned False in this run, whether or not there was anything to read (as in
-        Spark's connector); None if it has not yet. `now_ms` and `last_ms` are from one monotonic clock.
+        `last_ms`: the time at which this function last returned False in this run, whether or not there was anything to
+        read (as in Spark's connector); None if it has not yet. `now_ms` and `last_ms` are from one monotonic clock.
         """
         if self.min_offsets is None or last_ms is None or now_ms - last_ms >= self.max_delay_ms:
             return False

@@ -29,14 +29,15 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> ReplicationChange:
-    """Settle `changed`. If its leader can't stay, elect a reachable replica with every committed record (rule E1).
-
-    With `unclean`, the reachable replica with the longest log is elected if no replica has every committed record.
+    """Settle `changed`, and elect another leader if its leader can't stay; if a move can end now, it ends.
 
     A leader that is in sync and reachable stays. A leader that is in sync but silent stays until another replica may
-    lead. A leader that left the ISR does not stay: without a successor the partition is offline. If a move can end now,
-    it ends. There is at most one election. `before`: the value before the change. `ineligible`: stores that can't be in
-    the ELR, because they may have lost records. With `rewritten`, the version rises in any case.
+    lead. A leader that left the ISR does not stay: without a successor the partition is offline. The successor is a
+    reachable replica with every committed record (rule E1). If there is none, `unclean` allows the reachable replica
+    with the longest log. There is at most one election.
+
+    `before`: the value before the change. `ineligible`: stores that can't be in the ELR, because they may have lost
+    records. With `rewritten`, the version rises in any case.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
@@ -130,7 +131,7 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 def _with_move_ended(
     before: Replication, change: ReplicationChange, reachable: Collection[StoreId], min_isr: int
 ) -> ReplicationChange:
-    """Return the change, with its move ended if it can end now.
+    """Return the change, with the move that is under way ended if it can end now.
 
     This never leads to a second election. The end of a move needs an election only if the move removes the leader. But
     `with_leader` elects a replica that the move removes only if no in-sync replica that the move keeps can be reached.
@@ -145,11 +146,11 @@ def _with_move_ended(
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:
-    """Of the reachable replicas whose LEO is at HW or above, return the first that is in the ISR; without one, the
-    first in the ELR; without that, the first of all. None if there is no such replica.
+    """Return the reachable replica that leads next without a loss; None if there is none.
 
-    A replica at HW or above lacks no acknowledged record, however long it was away, and the chain knows every LEO.
-    Kafka's controller knows only which replicas were in sync, so it stops at the ELR (KIP-966).
+    Its LEO is at HW or above. Replicas in the ISR come first, then those in the ELR, then all others. A replica at HW
+    or above lacks no acknowledged record, however long it was away, and the chain knows every LEO. Kafka's controller
+    knows only which replicas were in sync, so it stops at the ELR (KIP-966).
     """
     for store in (*value.isr, *value.elr, *value.replicas):
         if store in reachable and store in value.whole:

@@ -17,7 +17,7 @@ class EpochEnd(NamedTuple):
 
 
 def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory:
-    """The history after the log start moved. The last epoch that began at or below the log start now begins there."""
+    """Return the history after the log start rose: the epoch at the log start begins there, older ones are dropped."""
     dropped = [entry for entry in history if entry[1] <= log_start]
     kept = tuple(entry for entry in history if entry[1] > log_start)
     return ((dropped[-1][0], log_start), *kept) if dropped else kept

@@ -14,9 +14,9 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class LogEndReport(msgspec.Struct, frozen=True):
-    """An agent's report: its store holds the log up to `log_end`, as the log was at this leader epoch and version.
+    """An agent's report that its store holds the log up to `log_end`, the end of a slice or of a gap after a slice.
 
-    `log_end` is the end of a slice, or of a gap that follows the slice.
+    It is about the log as it was at `leader_epoch` and `version` of the partition.
     """
 
     store: StoreId
@@ -64,9 +64,9 @@ def report(
 def may_join(value: Replication, store: StoreId) -> bool:
     """True if the replica may join the ISR: it has all records below HW, and all of earlier epochs (rule I1).
 
-    Its store must be live. False if it is in the ISR already, or if there is no leader. A replica that a move removes
-    may join until it is gone. If it could not, and the other old replicas were away for a moment during a long move,
-    writes with `acks=all` would fail until the new replicas have caught up.
+    Returns False if it is in the ISR already, or if there is no leader. The caller makes sure that its store is live. A
+    replica that a move removes may join, too. Otherwise, if the other old replicas were away for a moment during a long
+    move, writes with `acks=all` would fail until the new replicas have caught up.
     """
     if value.leader is None or store in value.isr:
         return False

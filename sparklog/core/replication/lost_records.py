@@ -1,7 +1,7 @@
-"""Acknowledged records that an unclean election gave up, and how their authors learn of it (rule E4).
+"""Acknowledged records that an unclean election gave up, and the errors that notify their authors (rule E4).
 
 A producer is refused until it begins its next epoch. An application gets the error once, in place of its next write,
-and a record in the chain notes that. A command that is submitted again gets an error that says which part is left.
+and a record in the chain notes that. A command that is submitted again gets an error that names the lost part.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def listed(lost: Sequence[LostRecords]) -> str:
 
 
 def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
-    """Return the record that takes the place of an application's next write, to notify the application of a loss.
+    """Return the record that takes the place of this write by `application`, to notify the application of a loss.
 
-    None if there is no application, or if it has been notified of every loss.
+    Returns None if `application` is None, or if no loss is left of which it has not been notified.
     """
     known = None if application is None else state.applications.get(application.app_id)
     if application is None or known is None or known.lost is None:
@@ -42,7 +42,7 @@ def version_lost(application: Application, lost: LostVersion) -> WriteLost:
 
 
 def check_left(state: ClusterState, result: CommandResult) -> None:
-    """Raise WriteLost if an election has given up a part of the records that this command wrote.
+    """Raise WriteLost if an election or an operator has given up a part of the records that this command wrote.
 
     Records removed by retention or by deleting the topic are no loss.
     """
@@ -57,13 +57,19 @@ def check_left(state: ClusterState, result: CommandResult) -> None:
 
 
 def given_up(state: ClusterState, written: Sequence[AppendedRange]) -> tuple[tuple[LostRecords, ...], bool]:
-    """The parts of a write's ranges that elections gave up, and True if they are the whole write."""
+    """Return the parts of a write that an election or an operator gave up, and True if they are the whole write.
+
+    Records that were removed by retention or by deleting the topic are no loss.
+    """
     gaps = tuple(gap for range_ in written for gap in _gaps(state, range_))
     return gaps, sum(gap.end - gap.start for gap in gaps) == sum(range_.end - range_.start for range_ in written)
 
 
 def _gaps(state: ClusterState, written: AppendedRange) -> list[LostRecords]:
-    """The parts of a written range that no slice covers, above the log start: only elections leave such gaps."""
+    """Return the parts of a written range that no slice covers, above the log start; [] if the topic was deleted.
+
+    Such gaps exist only if an election or an operator gave up records.
+    """
     key = TopicPartition(written.topic_id, written.partition)
     partition = state.partitions.get(key)
     if partition is None or written.end <= partition.log_start:

@@ -49,12 +49,12 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def original(self) -> tuple[StoreId, ...]:
-        """The replicas before the move under way, which a cancelled move restores. Without a move, all replicas."""
+        """The replicas without those that a move adds: to cancel the move is to return to them."""
         return tuple(store for store in self.replicas if store not in self.adding) if self.adding else self.replicas
 
     @property
     def target(self) -> tuple[StoreId, ...]:
-        """The replicas after the move that is under way. Without a move, all replicas."""
+        """The replicas without those that a move removes: the replicas after the move."""
         return tuple(store for store in self.replicas if store not in self.removing) if self.removing else self.replicas
 
     @property
@@ -63,15 +63,19 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
-        """The ISR size needed for HW to move and for writes with `acks=all`: `min_isr`, but at most all replicas.
+        """Return the ISR size that HW needs to move, and that writes with `acks=all` need.
 
-        Replicas that a move adds do not count until it is done, so a move neither stops writes nor weakens them.
+        It is `min_isr`, but at most the number of replicas. Replicas that a move adds don't count until the move is
+        done, so a move neither stops writes nor weakens them.
         """
         return min(min_isr, len(self.replicas) - len(self.adding))
 
 
 class ReplicationChange(msgspec.Struct, frozen=True):
-    """The result of a transition that may elect. `forgotten`: offsets whose slices it forgets, or None (rule E4)."""
+    """The replicas after a change that may include an election.
+
+    `forgotten`: the offsets whose slices the election removes from the log, or None (rule E4).
+    """
 
     after: Replication
     forgotten: OffsetRange | None = None
@@ -93,7 +97,7 @@ def settled(
     ineligible: Collection[StoreId] = (),
     rewritten: bool = False,
 ) -> Replication:
-    """`changed` with the ELR, HW and version that follow from its ISR and from `before`. Every transition ends here.
+    """Return `changed` with the ELR, HW and version that follow from its ISR and from `before`. Every change ends here.
 
     `ineligible` stores may have lost records, so they can't be in the ELR. With `rewritten`, the version rises even if
     neither the ISR nor the replicas changed.
@@ -118,7 +122,7 @@ def settled(
 
 
 def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
-    """The entries of `arrived` whose replicas still lack something from before they were added."""
+    """Return the entries of `arrived` whose replicas still lack records from before a move added them."""
     return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
 
 

@@ -1,8 +1,7 @@
 """The change of a partition's replicas in a record: the fields that differ, with their new values.
 
-A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. Usually an append
-or a rewrite is on every replica, and its outcome follows from the offsets. A record has a change only if the outcome is
-a different one.
+A record has the outcome of a transition and not its reason, so that `apply` need not repeat any rule. Usually an append
+or a rewrite is on every replica. Then the offsets alone give the outcome, and the record has no change.
 """
 
 from __future__ import annotations
@@ -51,7 +50,10 @@ _FIELDS = tuple(name for name in Replication.__struct_fields__ if name in Partit
 def change_from(
     before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
 ) -> PartitionChange | None:
-    """The change that turns `before` into `after` in partition `of`; None if nothing changed or was forgotten."""
+    """Return the change from `before` to `after` in partition `of`; None if they are equal and nothing is `forgotten`.
+
+    `forgotten`: offsets whose slices are forgotten, up to the end of the log.
+    """
     if after == before and forgotten is None:
         return None
     differing = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(before, name)}

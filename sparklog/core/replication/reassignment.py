@@ -26,7 +26,10 @@ def move(
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
     way. A move to the same replicas in another order is done at once. `usable`: the stores that new replicas may be put
     on. `empty_end`: the LEO of a new replica, which has no record yet. A `silent` store does not become the leader.
-    Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable.
+
+    Raises InvalidReplicaAssignment if the target is not valid, or if no replica that may lead without a loss would
+    stay; NotEnoughReplicas if too few in-sync replicas would stay; PreferredLeaderNotAvailable if the leader would go
+    at once and no replica can take its place.
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignment(f"a partition needs different stores for its replicas, found {list(target)}")
@@ -67,8 +70,8 @@ def with_move_completed(
     """Settle `changed`, and remove the old replicas of a move if the move can end now.
 
     The move can end if every new replica is in sync, if at least min ISR of the replicas that stay are in sync, and if
-    the leader stays or has a successor. The successor must not be `silent`, and must have all of the leader's records
-    (rule E7).
+    there is a leader that stays or has a successor. The successor must be an in-sync replica that stays, must not be
+    `silent`, and must have all of the leader's records (rule E7).
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
@@ -103,5 +106,5 @@ def _successor(value: Replication, among: Collection[StoreId], silent: Collectio
 
 
 def _successors(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> list[StoreId]:
-    """The stores `among` that are not `silent` and whose replicas have all of the leader's records (rule E7)."""
+    """Return the stores of `among` that are not `silent` and have all of the leader's records (rule E7)."""
     return [store for store in among if value.log_end(store) == value.next_offset and store not in silent]

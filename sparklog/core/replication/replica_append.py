@@ -80,8 +80,11 @@ def append(
     """Append the slices at the next offset. With `acks=all` and without `pull`, HW passes them at once (rule H1).
 
     With `pull` the writer uploaded only to the leader's store: its records become visible as the followers fetch them,
-    and a writer with `acks=all` waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
-    NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
+    and a writer with `acks=all` waits until they are `committed`.
+
+    Raises FencedLeaderEpoch or UnknownLeaderEpoch if the write began under another leader epoch, NoReplicaOnline if
+    there is no leader, NotLeaderOrFollower if a slice is not on the leader's store, and NotEnoughReplicas if a write
+    with `acks=all` is on too few in-sync replicas (with `pull`: if too few replicas are in sync).
     """
     check_epoch(value, leader_epoch)
     if value.leader is None:

@@ -14,12 +14,14 @@ from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
 def rewritten_everywhere(value: Replication) -> Replication:
-    """The replicas after a rewrite whose new slices are on every replica that had the old ones."""
+    """Return the replicas after a rewrite that is on every replica that had the old slices: only the version rises."""
     return msgspec.structs.replace(value, version=value.version + 1)
 
 
 def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -> None:
-    """Refuse a rewrite on the live stores `holders` if it could lose records that the old slices would have kept.
+    """Refuse a rewrite if its slices are on too few stores, so that it could lose records that the old slices keep.
+
+    `holders`: the live stores that hold the new slices. The leader's store must be one of them.
 
     If min ISR of the in-sync stores hold the rewrite, it is accepted, and in-sync stores without it leave the ISR. The
     partition then survives the loss of at least min ISR - 1 stores, which is what the topic asks for, and all that an
@@ -29,7 +31,8 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
     them may be the next leader (rule E1), and after one more loss it may be the only one that still has the records. So
     a dead store delays rewrites only while it stops writes with `acks=all` as well.
 
-    Raises NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
+    Raises NoReplicaOnline if there is no leader, NotLeaderOrFollower if its store lacks the rewrite, NotEnoughReplicas
+    if too few other stores hold it.
     """
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
@@ -64,10 +67,10 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """Return the replicas after a gap took the place of the slices in `at`, whose records are all lost (see `without`).
+    """Return the replicas after the slices in `at`, whose records are all lost, were replaced by a gap (see `without`).
 
-    No store has to hold anything of a gap, so this needs no leader. If no replica has the whole log, this may allow the
-    partition to have a leader again.
+    A gap counts as held by every replica, so this needs no leader. If no replica had every committed record before,
+    one may have them all now, and may lead.
     """
     return _swapped(value, at, value.replicas, min_isr)
 
@@ -94,8 +97,9 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
     """Return the replicas after an operator gave up the `lost` records, which no store has.
 
-    Reading these records raises DataLoss. `first`: the offsets of a swap before its first new slice, maybe none. All
-    records in `first` are lost, so a LEO inside it rises to the end of `first`: no store has the records in between.
+    Reading these records raises DataLoss. `first`: the part of the rewritten range before its first new slice, maybe
+    empty; without new slices, the whole range. All records in `first` are lost, so it counts as held by every replica:
+    a LEO inside `first` rises to its end.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):
@@ -108,10 +112,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """Return the replicas after everything below `to` was forgotten. `to` is at most HW.
+    """Return the replicas after the log start has risen to `to`, which is at most HW.
 
-    The LEO of each replica rises to `to` at least, and the epoch history begins at `to` (rule E6). If a gap begins at
-    `to`, LEOs rise to the end of the gap, `empty_end`.
+    Lower LEOs rise to `to`; if a gap begins at `to`, they rise to the end of the gap, `empty_end`. The epoch history
+    begins at `to` (rule E6).
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(

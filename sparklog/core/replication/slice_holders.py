@@ -16,14 +16,14 @@ def stores_holding(
     *,
     unreachable: Collection[StoreId] = (),
 ) -> tuple[StoreId, ...]:
-    """The stores that hold a slice of the partition, in the order in which a reader tries them.
+    """Return the stores that hold a slice of the partition, in the order in which a reader tries them.
 
-    A replica holds the slice if its LEO is at or above `slice_end`, no matter how the bytes got there. If its LEO is
-    lower, it holds the slice only if its store is among the holders of the slice's object (`named`), under its present
-    registration. A store without a replica holds nothing, because its copies may be deleted at any time. For the same
-    reason, a holder does not count if the object was named before a move brought the replica to that store.
+    A replica holds the slice if its LEO is at or above `slice_end`. If its LEO is lower, it holds the slice only if its
+    store is one of the holders in `named`, the holders of the slice's object, under its present registration. A store
+    without a replica holds nothing, because its copies may be deleted at any time. For the same reason, a holder does
+    not count if the object was named before a move brought the replica to that store.
 
-    `registrations` are the present numbers of all registered stores. The leader comes first, then the ISR, then the
+    `registrations`: the present numbers of all registered stores. The leader comes first, then the ISR, then the
     others; `unreachable` stores come last. A reader that knows its zone asks the stores there before the others.
     """
     arrived = dict(value.arrived)

@@ -48,11 +48,10 @@ def lose(
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Elect another replica if the leader can't be reached.
+    """Elect a leader if there is none or the present one can't be reached, and another replica may lead (rule E1).
 
-    Call this when the reachable stores have changed: one came back, or its agent went up or down.
-
-    A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
+    Call this when the reachable stores have changed: one came back, or its agent went up or down. A silent leader
+    stays until there is a successor, and a silent store stays in the ISR until it lags (rule I2).
     """
     return with_leader(value, value, reachable, min_isr, unclean=unclean)
 
@@ -60,7 +59,7 @@ def reachable_changed(
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
     """Settle the replicas after a change of the topic's `min.insync.replicas`.
 
-    HW may move, and the ELR is cleared if enough replicas are in sync. If that ends a move, no `silent` store becomes
-    the leader.
+    If enough replicas are in sync after the change, HW may move, the ELR is cleared, and a move may end. A `silent`
+    store does not become the leader when a move ends.
     """
     return with_move_completed(value, value, min_isr, silent=silent)

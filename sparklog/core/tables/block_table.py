@@ -16,10 +16,10 @@ V = TypeVar("V", bound=Hashable)
 
 
 class BlockTable(ABC):
-    """A table that forks in O(1): a fork shares the blocks, and copies a part of the tail when it writes to it.
+    """A table that forks in O(1): a fork shares the blocks, and copies a part of the tail when it first writes there.
 
-    A subclass declares its columns, writes its rows into the tail, and adds its searches. The columns of a block never
-    change: a removed row is marked dead.
+    New rows go into the tail. A subclass declares the columns, and has the methods that add, find and remove rows. The
+    columns of a block never change: a removed row is marked dead.
     """
 
     __slots__ = ("_tail", "blocks")
@@ -51,7 +51,7 @@ class BlockTable(ABC):
 
     @abstractmethod
     def _tail_columns(self) -> Columns:
-        """The rows of the tail as columns, in any order of rows. Called only if the tail has rows."""
+        """Return the rows of the tail as columns, with the rows in any order. Called only if the tail has rows."""
 
     def _clear_tail(self) -> None:
         self._tail.clear()
@@ -69,7 +69,7 @@ class BlockTable(ABC):
         return other
 
     def columns(self, *names: str) -> Columns:
-        """The columns `names` of all rows, or all columns without `names`. The order of the rows is arbitrary."""
+        """Return the columns `names` of all rows; without names, all columns. The order of the rows is arbitrary."""
         parts = [self._columns(()), *map(live_columns, self.in_blocks().blocks)]
         return {name: np.concatenate([part[name] for part in parts]) for name in names or self.DTYPES}
 
@@ -78,7 +78,10 @@ class BlockTable(ABC):
         return make_block(self.columns(), self.ORDER).columns
 
     def comparable(self) -> Columns:
-        """Return `all_columns` with each index replaced by the value it stands for, to compare two tables."""
+        """Return `all_columns` in a form in which equal tables have equal columns.
+
+        A column may hold indexes into a tuple of values that differs between two tables. It has the values instead.
+        """
         return self.all_columns()
 
     def same(self, other: Self) -> bool:
@@ -102,16 +105,16 @@ class BlockTable(ABC):
         return {name: np.array(column, dtype=dtype) for (name, dtype), column in columns}
 
     def _kill(self, rows_of: Callable[[Block], Rows]) -> None:
-        """Mark as dead the rows whose numbers `rows_of` returns for each block."""
+        """Remove rows from the blocks by marking them dead. `rows_of` returns their numbers in a given block."""
         self.blocks = tuple(
             without_rows(block, rows) if len(rows := rows_of(block)) else block for block in self.blocks
         )
 
 
 def number_of(value: V, values: tuple[V, ...]) -> tuple[int, tuple[V, ...]]:
-    """Return the index of `value` in `values`, and `values` with `value` appended if it was missing.
+    """Return the index of `value` in `values`, and `values`, with `value` appended if it was missing.
 
-    A column then stores the index in place of the value.
+    The index is stored in a column in place of the value.
     """
     if value not in values:
         values = (*values, value)
@@ -119,5 +122,5 @@ def number_of(value: V, values: tuple[V, ...]) -> tuple[int, tuple[V, ...]]:
 
 
 def values_at(numbers: Column, values: Iterable[Hashable]) -> Column:
-    """For each number in the column, the item of `values` at that index, as a column; -1 means the last item."""
+    """Return a column with item `i` of `values` for each number `i` in `numbers`; -1 means the last item."""
     return np.fromiter(values, dtype=np.object_)[numbers]

@@ -24,9 +24,10 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 
 @dataclass(slots=True)
 class ChunkName:
-    """The SHA-256 of a block's columns, which names their chunk in snapshots; None until it is computed.
+    """The SHA-256 of a block's columns, the name of their chunk in snapshots; None until it is computed.
 
-    All versions of a block have the same columns, so they share one ChunkName. The first to compute the hash sets it.
+    The blocks that `without_rows` returns have the same columns, so they share one ChunkName, and the hash is computed
+    only once.
     """
 
     sha256: str | None = None
@@ -72,7 +73,10 @@ def without_rows(block: Block, rows: Rows) -> Block:
 
 
 def row_with(block: Block, name: str, value: int) -> int | None:
-    """The number of the live row with this value in column `name`, or None. The column must ascend without repeats."""
+    """Return the number of the live row with this value in column `name`, or None.
+
+    The values of the column must ascend, and none may occur twice.
+    """
     column = block.columns[name]
     if not block.rows or not column.item(0) <= value <= column.item(-1):
         return None
@@ -81,7 +85,10 @@ def row_with(block: Block, name: str, value: int) -> int | None:
 
 
 def rows_with(block: Block, name: str, values: Column, low: int = 0, high: int | None = None) -> Rows:
-    """The numbers of the live rows in [low, high) with one of `values` in column `name`, which must ascend there."""
+    """Return the numbers of the live rows in [low, high) that have one of `values` in column `name`.
+
+    In these rows, the values of the column must ascend, and none may occur twice.
+    """
     column = block.columns[name][low:high]
     at = np.searchsorted(column, values)
     inside = at < len(column)
@@ -98,7 +105,7 @@ def live_columns(block: Block) -> Mapping[str, Column]:
 
 
 def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
-    """One block of all live rows of `blocks`."""
+    """Return one block with all live rows of `blocks`, sorted by the `order` columns. `blocks` must not be empty."""
     parts = [live_columns(block) for block in blocks]
     return make_block({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, order)
 

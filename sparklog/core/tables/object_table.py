@@ -46,7 +46,7 @@ HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class ObjectTable(BlockTable):
-    """Objects by number. A row never changes; the state counts separately how many slices still name the object."""
+    """Objects by number. A row never changes: `ClusterState.released` counts the slices that were forgotten since."""
 
     __slots__ = ("holder_sets",)
 
@@ -74,11 +74,14 @@ class ObjectTable(BlockTable):
         return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
 
     def slices(self, number: ObjectNumber) -> int:
-        """The number of slices that named the object when it was added. Raises KeyError."""
+        """Return the number of slices that named the object when it was added. Raises KeyError if it is missing."""
         return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
-        """The number of slices that named each object when it was added. `numbers`: int64. Raises KeyError."""
+        """Return the number of slices that named each object when it was added. Raises KeyError if one is missing.
+
+        `numbers`: int64, in any order.
+        """
         counts = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
         missing = self._look_up(numbers, "slices", counts)
         for at in missing.tolist():
@@ -97,7 +100,10 @@ class ObjectTable(BlockTable):
         return kinds
 
     def sizes(self, numbers: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The bytes of each object, and the bytes of its index. `numbers`: int64, in any order. Raises KeyError."""
+        """Return the bytes of each object, and the bytes of each index. Raises KeyError if an object is missing.
+
+        `numbers`: int64, in any order.
+        """
         size_bytes, index_bytes = np.zeros((2, len(numbers)), dtype=np.int64)
         self._look_up(numbers, "size_bytes", size_bytes)
         for at in self._look_up(numbers, "index_size_bytes", index_bytes).tolist():
@@ -113,9 +119,9 @@ class ObjectTable(BlockTable):
         return total
 
     def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
-        """Set `into[i]` to the value of column `name` for object `numbers[i]`, where a block has the object.
+        """Set `into[i]` to the value in column `name` of object `numbers[i]`, for each object that is in a block.
 
-        Returns the indexes of the other objects, which may be in the tail.
+        Returns the indexes `i` of the other objects, which may be in the tail.
         """
         missing = np.ones(len(numbers), dtype=np.bool_)
         if not len(numbers):
@@ -135,7 +141,7 @@ class ObjectTable(BlockTable):
         return np.flatnonzero(missing)
 
     def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
-        """The `numbers` that the table has, in the order given."""
+        """Return those of `numbers` that are in the table, in the same order."""
         return [number for number in numbers if number in self._tail or self._row(number) is not None]
 
     def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
@@ -155,7 +161,7 @@ class ObjectTable(BlockTable):
             yield NamedObject(number, object_)
 
     def comparable(self) -> Columns:
-        """All columns of all rows, with the set of holders itself in place of its index."""
+        """Return all columns of all rows, with each object's holders in place of their index in `holder_sets`."""
         table = self.in_blocks()
         columns = table.all_columns()
         return {**columns, "holders": values_at(columns["holders"], table.holder_sets)}

@@ -100,7 +100,7 @@ class OffsetTable(BlockTable):
         )
 
     def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:
-        """Lower each offset above the partition's value in `ends` to that value. Reads every row once."""
+        """Lower each committed offset above its partition's end in `ends` to that end. Reads every row once."""
         if not ends:
             return
         limits = {partition_key(key): end for key, end in ends.items()}
@@ -148,7 +148,7 @@ class OffsetTable(BlockTable):
         )
 
     def _keys(self) -> set[OffsetKey]:
-        """The keys that are in the tail or have a metadata text."""
+        """Return the keys of the rows that are in the tail or have a metadata text."""
         return {*self._tail, *self.metadata}
 
     def _remove(self, is_gone: Callable[[Columns], Column], keys: Iterable[OffsetKey]) -> None:
@@ -159,9 +159,7 @@ class OffsetTable(BlockTable):
         self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
     def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
-        """Mark rows of the blocks as dead. `replaced`: the partitions of these rows (see `slice_table.partition_key`),
-        by group number.
-        """
+        """Mark rows of the blocks as dead: for each group number in `replaced`, the rows of these partition keys."""
         if replaced:
             self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 

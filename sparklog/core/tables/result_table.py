@@ -1,7 +1,8 @@
 """The commands that the chain has applied, with the number of the entry of each: blocks of columns plus a small tail.
 
 A row costs 48 bytes in a block, so a million commands cost about 48 MB. Results are not kept: a command's result is
-read back from its entry when a client asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
+read back from its entry when a client asks. An older block has older commands, so that whole blocks are dropped when
+FLOOR rises.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NO_OBJECT = -1
 
 
 class AppliedBy(NamedTuple):
-    """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
+    """A command that was applied by entry `n` of the chain. Its author had read the chain up to `n0` when it began.
 
     `label` is the `label_hash` of the write's label. `first_object` is the number of the object that holds the
     command's first slice; NO_OBJECT if the command appended nothing, or appended to several partitions.
@@ -45,7 +46,7 @@ def label_hash(label: str) -> int:
 
 
 class ResultTable(BlockTable):
-    """Applied commands by id. Commands begun below FLOOR (the attribute `floor`) are no longer known."""
+    """Applied commands by id, without those that began before FLOOR, the attribute `floor`."""
 
     __slots__ = ("floor",)
 
@@ -67,7 +68,7 @@ class ResultTable(BlockTable):
         self.floor = floor
 
     def add(self, applied: AppliedBy) -> None:
-        """Remember a command that is not in the table yet. One that raised FLOOR above its own `n0` is ignored."""
+        """Add a command that is not in the table yet. It is ignored if it has itself raised FLOOR above its `n0`."""
         if applied.n0 < self.floor:
             return
         self._tail[applied.command_id] = applied
@@ -91,7 +92,7 @@ class ResultTable(BlockTable):
         return None
 
     def labelled(self, label: str) -> list[AppliedBy]:
-        """The commands whose label has the same hash as this one, in chain order."""
+        """Return the commands whose label has the same hash as `label`, in chain order. Some may have another label."""
         wanted = label_hash(label)
         labelled = [applied for applied in self._tail.values() if applied.label == wanted]
         for block in self.blocks:
@@ -99,8 +100,9 @@ class ResultTable(BlockTable):
         return sorted(labelled, key=lambda applied: applied.n)
 
     def drop_below(self, floor: EntryNumber) -> None:
-        """Forget the commands that were begun before `floor`. A block is dropped once all its commands were begun
-        before `floor`.
+        """Set FLOOR, and forget the commands that began before it.
+
+        A block is dropped once all of its commands began before FLOOR. Until then its rows stay, and are not returned.
         """
         self.floor = floor
         for command_id in [applied.command_id for applied in self._tail.values() if applied.n0 < floor]:

@@ -41,7 +41,7 @@ class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RetiredTable(BlockTable):
-    """Retired objects by number."""
+    """The retired objects by number, each with its deletion time, its topic and stores that may have copies of it."""
 
     __slots__ = ("store_sets", "topics")
 
@@ -73,7 +73,10 @@ class RetiredTable(BlockTable):
         yield from self._tail.values()
 
     def due(self, clock_ms: int, topics: Collection[str] | None = None) -> Column:
-        """The numbers of the objects (of these topics, or all) whose bytes may be deleted at `clock_ms`, ascending."""
+        """Return the numbers, ascending, of the objects whose bytes may be deleted at `clock_ms`.
+
+        `topics`: only objects of the topics with these names; None: of all topics.
+        """
         tail = self._tail.values()
         in_tail = [
             retired.number
@@ -89,7 +92,7 @@ class RetiredTable(BlockTable):
         return np.sort(np.concatenate(due))
 
     def of(self, numbers: Sequence[ObjectNumber]) -> list[Retired]:
-        """The retired objects with these numbers, in this order. Numbers that are not in the table are left out."""
+        """Return the retired objects with these numbers, in the same order, without those that are not in the table."""
         wanted = np.array(numbers, dtype=np.int64)
         known = {number: self._tail[number] for number in numbers if number in self._tail}
         for block in self.blocks:
@@ -135,7 +138,7 @@ class RetiredTable(BlockTable):
             self.blocks, self.topics, self.store_sets = (), (), ()
 
     def comparable(self) -> Columns:
-        """All columns of all rows, with topics and sets of stores themselves in place of their indexes."""
+        """Return all columns of all rows, with the indexes of topics and sets of stores replaced by their values."""
         table = self.in_blocks()
         columns = table.all_columns()
         return {

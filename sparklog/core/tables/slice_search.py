@@ -1,4 +1,4 @@
-"""Finds the slices at many offsets in any partitions, with one search per block for all of them."""
+"""Finds the slices at many offsets of any partitions at once: each block is searched once for all offsets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timest
 def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
     """Find for each offset the slice that covers it, or else the first slice after it in the same partition.
 
-    `keys`: the partition of each offset, as an integer (see `slice_table.partition_key`). Returns the slices as the
-    columns that FOUND lists, with one row for each offset, in the same order. Where no slice was found, `start` is
-    NO_SLICE.
+    `keys`: the partition of each offset, as an integer (see `slice_table.partition_key`). Returns the columns FOUND of
+    the slices, with one row for each offset, in the same order. `start` is NO_SLICE if the partition has no such slice.
     """
     best = {name: np.zeros(len(keys), dtype=DTYPES[name]) for name in FOUND}
     best["start"][:] = NO_SLICE
@@ -39,7 +38,7 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
 
 
 def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
-    """Return, for each key and its offset, the number of the key's first live row that ends after the offset, or -1.
+    """Return for each key the number of its first live row that ends after the key's offset, or -1 if there is none.
 
     One bisection finds all of them together: `end` ascends among the rows of a key, even if dead rows are included.
     """

@@ -59,18 +59,18 @@ DTYPES: Mapping[str, str] = {
 
 
 def partition_key(topic_partition: TopicPartition) -> int:
-    """One integer for a topic partition. These integers have the order of (topic id, partition)."""
+    """Return a topic partition as one integer. These integers sort by topic id, then by partition."""
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
 def topic_partition_of(partition_key: int) -> TopicPartition:
-    """The topic partition from which `partition_key` made this integer."""
+    """Return the topic partition whose `partition_key` this integer is."""
     topic_id, partition = split_keys(partition_key)
     return TopicPartition(TopicId(topic_id), PartitionIndex(partition))
 
 
 def split_keys(keys: Keys) -> tuple[Keys, Keys]:
-    """The topic id and the partition number of a `partition_key`, or of each key in a column."""
+    """Return the topic id and the partition number in a `partition_key`, or in each key of a column."""
     return keys >> 32, keys & 0xFFFFFFFF
 
 
@@ -121,7 +121,10 @@ class SliceColumns:
 
 
 def digest(slices: SliceColumns) -> str:
-    """A SHA-256 fingerprint of these slices: of their offset ranges, and the objects and positions of their bytes."""
+    """Return a SHA-256 that identifies these slices.
+
+    It covers the offset range, object number, byte position and byte length of each slice.
+    """
     seen = hashlib.sha256()
     for name in ("start", "end", "object_number", "position", "length"):
         seen.update(np.ascontiguousarray(slices.columns[name]).tobytes())
@@ -169,7 +172,7 @@ class SliceTable(BlockTable):
         self._tail_rows = 0
 
     def tail_in(self, keys: Iterable[int]) -> tuple[Block, ...]:
-        """The slices of these partitions in the tail, as a tuple of one block; () if the tail has no such slice."""
+        """Return the slices of these partitions that are in the tail, as a tuple of one block; () if there are none."""
         runs = [run for key in keys if (run := self._tail.get(key)) is not None]
         slices = [*chain.from_iterable(map(_slices, runs))]
         return (make_block(slice_columns(slices), self.ORDER),) if slices else ()
@@ -273,7 +276,7 @@ def _slices(run: _Run) -> list[Slice]:
 
 
 def _with(run: _Run | None, added: Slice) -> _Run:
-    """Return `run`, or an empty run for None, with one more slice. `run` itself stays valid and unchanged."""
+    """Return a run of the slices in `run` (None: no slices) and `added`. `run` itself stays valid and unchanged."""
     if run is None:
         return [added], 1
     slices, count = run
@@ -297,7 +300,10 @@ def _take(block: Block, rows: Column) -> Mapping[str, Column]:
 
 
 def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
-    """The rows [low, high) of a partition that overlap [start, end). In a block no two rows of a partition overlap."""
+    """Return the rows [low, high) of the partition `key` that overlap the offsets [start, end).
+
+    No two rows of a partition overlap in a block, so both ends are found by bisection.
+    """
     keys = block.columns["partition_key"]
     if not block.rows or key < keys[0] or key > keys[-1]:
         return (0, 0)

@@ -1,4 +1,4 @@
-"""The content of a stored batch, for comparing it with its row of the index."""
+"""The content of a stored batch, to be compared with the batch's row of the index."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
     """Decode a batch message of an object with this schema, and return its content.
 
-    None if Arrow can't decode it, if it holds no record, or if its offsets don't ascend. Only the timestamps and the
-    offsets are decompressed.
+    None if Arrow can't decode it, if it names no partition, if it holds no record, or if its offsets don't ascend. Only
+    the timestamps and the offsets are decompressed.
     """
     stores_offsets = schema == COMPACTED_SCHEMA
     wanted = ["timestamp", "offset"] if stores_offsets else ["timestamp"]

@@ -24,7 +24,8 @@ def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer |
     """Rebuild the index from the whole object, and return its bytes.
 
     None if they are not the bytes that the chain names, because another version of Arrow wrote the index. Raises
-    KeyNotFound if the object is missing, and Damaged if it is not the object that the chain names.
+    KeyNotFound if the object is missing, Damaged if it is not the object that the chain names, and UnsupportedVersion
+    if it has another format.
     """
     body = encode_index(rebuild_index(key, store.get(key), named))
     return body if _is_named(body, named) else None
@@ -34,7 +35,7 @@ def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[
     """Restore the index of an undamaged object, from the object or from `others`. Return True if the store has it now.
 
     A damaged index is first deleted by its exact name. If this process dies before it has put the new index, run this
-    again. Raises the store's errors.
+    again. Raises what `rebuilt_index` raises, and the errors of `store`. Errors of `others` are ignored.
     """
     body: Bytes | pa.Buffer | None = rebuilt_index(store, key, named)
     if body is None:

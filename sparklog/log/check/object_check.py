@@ -2,7 +2,8 @@
 
     1. the index: existence, length, CRC32C
     2. the object: existence, length, CRC32C of the whole and of each batch
-    3. the slices of the chain: the index describes them in the same way
+    3. the content of each batch, if wanted: its row of the index describes it
+    4. the slices of the object: the index describes them as the chain does
 
 Each difference in the bytes is an `ObjectFinding`. A store that does not answer raises an error instead, because that
 says nothing about the bytes.
@@ -42,12 +43,12 @@ class StoredPart(StrEnum):
 
 
 class Problem(StrEnum):
-    """A kind of difference. MISSING, SHORT, LONG and CRC are about the whole object or index, BATCH about one batch of
-    the object.
+    """A kind of difference between a stored object or index and the chain.
 
-    CONTENT: a batch has the right bytes, but its row of the index does not describe it. SLICE: the index is intact, but
-    does not describe a slice as the chain does. An object with one of these two problems was already written with it,
-    and has it on every store.
+    MISSING, SHORT, LONG and CRC are about the whole object or index. BATCH: the bytes of one batch of the object are
+    wrong. CONTENT: a batch has the right bytes, but its row of the index does not describe it. SLICE: the index is
+    intact, but does not describe a slice as the chain does. A CONTENT or SLICE difference was already there when the
+    object was written, so every store has it.
     """
 
     MISSING = "missing"
@@ -166,7 +167,10 @@ def check_object(
 
 
 def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[Index | None, list[ObjectFinding], int]:
-    """Return the index if it is the one that the chain names, the findings, and the number of bytes read."""
+    """Return the index, the findings about it, and the number of bytes read.
+
+    The index is None if it is not the one that the chain names, byte for byte.
+    """
     wanted_bytes = named.object.index_size_bytes
     try:
         body = store.get(index_key(key))
@@ -185,7 +189,10 @@ def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[In
 
 
 def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
-    """Return ranges [start, end) that cover an object of this length. With an index, no range ends inside a batch."""
+    """Return ranges [start, end) that cover the first `size_bytes` bytes of an object.
+
+    With an index, no range ends inside a batch, except the last one, if the object was cut off inside a batch.
+    """
     if index is None or not len(index):
         steps = range(0, size_bytes, RANGED_READ_BYTES)
         return [(start, min(start + RANGED_READ_BYTES, size_bytes)) for start in steps]
@@ -203,7 +210,8 @@ def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
 def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
     """Split the bytes [start, end) into pieces [low, high). Yields (low, high, batch number) of each, in order.
 
-    The batch number is None for the bytes between batches, and for all bytes if there is no index.
+    Each batch that lies wholly in the range is a piece. The batch number is None for all other bytes; without an index,
+    they are a single piece.
     """
     if index is None:
         yield start, end, None
@@ -295,7 +303,11 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
 
 
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
-    """Describe the offsets of a slice's batches. If they are right, return the same words as for the wanted ones."""
+    """Describe the offsets of a slice's batches, for the `actual` of a finding.
+
+    `bases` and `lasts`: the first and the last offset of each batch. If all are right, the text equals the one in
+    `wanted`.
+    """
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
         return f"from {slice_.start} to below {slice_.end}, ascending"

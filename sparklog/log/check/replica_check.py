@@ -83,10 +83,9 @@ def differences_of(
     slices: Sequence[Slice],
     repairable: bool | None,
 ) -> list[Difference]:
-    """Return the differences to report for the findings on a store. `slices`: the slices of the object in the newest
-    state.
+    """Return the differences to report for the findings about an object on a store.
 
-    Damaged records that are in none of these slices are left out.
+    `slices`: the slices of the object in the newest state. Damaged records that are in none of them are left out.
     """
     key = data_key(object_.named.object, object_.topic)
     rows: list[Difference] = []
@@ -121,7 +120,7 @@ def differences_of(
 
 
 def unreadable(store: StoreId, topic: str, objects: int, error: str) -> Difference:
-    """Return the difference that reports objects of a topic as not readable on a store. `objects` is their number."""
+    """Return the difference to report if some objects of a topic can't be read on a store. `objects`: their number."""
     wanted = f"{counted(objects, 'object')} to verify"
     row = Difference(DifferenceKind.UNREADABLE, store, None, wanted, error, topic)
     return msgspec.structs.replace(row, advice=advice_for_object(row))

@@ -50,17 +50,17 @@ class SourceFailure(msgspec.Struct, frozen=True):
 
 
 class FetchResult(msgspec.Struct, frozen=True):
-    """The store that provided a copy, or None if none could. `failures` are in the order of asking."""
+    """The store that provided a copy; None if no source could. `failures` are in the order of asking."""
 
     source: StoreId | None
     failures: tuple[SourceFailure, ...] = ()
 
 
 def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> FetchResult:
-    """Copy an object to `store` from the first of its sources that can provide it.
+    """Copy an object and its index to `store`, from the first of the object's sources that can provide both.
 
-    If none can, but `store` has the object, rebuild the index there; then `store` is the source in the result. If the
-    object has no sources, only check that `store` has it.
+    If none can, but `store` has the object itself, its index is rebuilt there; then `store` is the source in the
+    result. If the object has no sources, only check that `store` has it.
 
     Raises the errors of `store` itself, and Damaged if it has other bytes under the object's name.
     """
@@ -91,10 +91,10 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
 
 
 def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> FetchResult:
-    """Call `fetch_object`, then check that `store` has the INCARNATION `incarnation`, and the fetched object beside it.
+    """Call `fetch_object`, then check that the copy is on the registered store, whose INCARNATION is `incarnation`.
 
-    Report the copy only if this returns. Check at once: if a disk is mounted over the copy afterwards, a later check
-    would find the INCARNATION of the disk, but the copy would be hidden below it. Raises AnotherIncarnation, and what
+    Report the copy to the chain only if this returns. A disk may be mounted over the folder with the copy, and hide it.
+    A check of INCARNATION alone would not notice, so the copy must be beside it. Raises AnotherIncarnation, and what
     `fetch_object` raises.
     """
     fetched = fetch_object(wanted, store, stores)
@@ -117,8 +117,9 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 
 
 def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
-    """Rebuild the index on `target` from the object there. False if the object is missing or damaged, or the rebuilt
-    index differs from the chain's.
+    """Rebuild the index on `target` from the object there. Return True if the index is there then.
+
+    False if the object is missing or damaged, or if the rebuilt index differs from the chain's.
     """
     if not _is_there(target, key, named.size_bytes):
         return False
@@ -170,7 +171,11 @@ def _is_whole(target: ObjectStore, key: str, named: NewObject) -> bool:
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
-    """Call `put`, and call it again if the outcome is unknown, so that the object is there and durable."""
+    """Call `put`, and call it again if the outcome is unknown. After that, the object is there, and durable.
+
+    An object that is already there counts as success. Raises Damaged if it has another length than `size_bytes`,
+    OutcomeUnknown if the outcome of the second call is unknown too, and the other errors of `put`.
+    """
     with suppress(OutcomeUnknown):
         return _put(put, target, key, size_bytes)
     return _put(put, target, key, size_bytes)
@@ -199,7 +204,8 @@ def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
 def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
     """Let the stores copy, so that the bytes do not pass through this process. Return False if they can't.
 
-    The length of the source is checked first, because a copy that is too short could not be overwritten.
+    The length of the source is checked first, because a copy that is too short could not be overwritten. Raises
+    SourceFailed if the length is wrong or the source does not answer, and the errors of the target.
     """
     if not _same_kind(source, target):
         return False

@@ -33,9 +33,9 @@ class DeletionFailed(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """The outcome of `delete_objects`. `failed`: the failed deletions.
+    """The outcome of `delete_objects`. `failed`: the objects that could not be deleted from all their stores.
 
-    `numbers`: the numbers of the objects that no store has any more, neither the object nor its index.
+    `numbers`: the numbers of the other objects. None of their stores has the object or its index any more.
     """
 
     numbers: tuple[ObjectNumber, ...]
@@ -43,10 +43,10 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
-    """Delete the objects from all their stores.
+    """Delete the objects and their indexes from all their stores.
 
-    After a failure, the other stores and objects are still tried. An object is deleted once it is gone from all its
-    stores, even if it was missing before.
+    After a failure, the other stores and objects are still tried. An object that a store does not have counts as
+    deleted there.
     """
     errors: dict[ObjectNumber, list[str]] = {}
     for store in dict.fromkeys(store for retired in objects for store in retired.stores):
@@ -76,7 +76,7 @@ def _refused(stores: Stores, store: StoreId) -> str | None:
 
 
 def _deleted(keys: Sequence[str], stores: Stores, store: StoreId) -> bool:
-    """Delete objects and their indexes from one store, in bulk. Return False if any of that failed."""
+    """Delete objects and their indexes from one store, in bulk. Return False if a deletion failed."""
     try:
         stores.get(store).delete_many(keys)
         stores.get(store).delete_many([index_key(key) for key in keys])

@@ -9,7 +9,7 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def is_there(store: ObjectStore, held: HeldObject) -> bool:
-    """True if the store has the object, with its length. Raises the store's errors."""
+    """True if the store has the object with the length that the chain names. Raises the store's errors."""
     try:
         return store.size(data_key(held.object, held.topic)) == held.object.size_bytes
     except KeyNotFound:

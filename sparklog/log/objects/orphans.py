@@ -24,8 +24,8 @@ _KEYS_AT_ONCE = 4096
 class OrphanSearch(msgspec.Struct, frozen=True):
     """A search for orphans with an n0 below `floor`, among the keys of one store that begin with `prefix`.
 
-    `named`: the uploads that are not orphans. Each is a uint64, the first 64 bits of its upload id, in native byte
-    order. They are sorted (`NamedUploads`).
+    `named`: the uploads that are not orphans, sorted. Each is the first 64 bits of its upload id, as a uint64 in native
+    byte order (see `NamedUploads`).
     """
 
     store: StoreId
@@ -35,11 +35,11 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 
 
 class OrphansFound(msgspec.Struct, frozen=True):
-    """The result of a search: `keys` were listed. Of these, `orphans` (with `size_bytes`) are orphans, and `foreign`
-    have names that sparklog did not make.
+    """The result of a search: numbers of objects, and sums of their bytes.
 
-    Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` could not be deleted; `errors` has the first
-    few reasons.
+    `keys` were listed. Of these, `foreign` have names that sparklog did not make, and `orphans` (with `size_bytes`) are
+    orphans. Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` could not be deleted; `errors` has
+    the first few reasons.
     """
 
     keys: int = 0

@@ -51,14 +51,17 @@ class NoHolderAnswers(Exception):
 
     @property
     def may_be_replaced(self) -> bool:
-        """True if a holder lacks the object or has it damaged, so that the chain may name another object by now."""
+        """True if the chain may name another object for the records by now.
+
+        That is so if a holder lacks the object or has it damaged, or if no registered store is a holder.
+        """
         return not self.failures or any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)
 
     @property
     def telling(self) -> HolderFailure:
-        """The failure to report: the one most likely to be temporary. Its message also names the other holders' errors.
+        """Return the failure most likely to be temporary, to report it. Its message adds the other holders' errors.
 
-        So its error is a KeyNotFound only if all holders lack the object.
+        So its error is a KeyNotFound only if no holder has the object.
         """
         if not self.failures:
             number = self.part.object.number
@@ -98,9 +101,10 @@ def from_first_holder(
 ) -> Iterator[tuple[Offset, T]]:
     """Yield the pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
-    If a holder fails half-way, the next holder continues at the offset after the last item. A holder that can't be
+    If a holder fails half-way, the next holder continues at the next offset of the last pair. A holder that can't be
     opened or does not answer is tried last in the next FAILED_FOR_MS, by all reads of this process. Only the timeout of
-    a store limits the wait for its answer. Raises NoHolderAnswers.
+    a store limits the wait for its answer. Raises NoHolderAnswers, and UnsupportedVersion, which every holder would
+    raise.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -128,9 +132,9 @@ def from_first_holder(
 def first_answer(
     stores: Stores, part: SliceToRead, topic: str, start: Offset, ask: Callable[[ObjectStore, str], T]
 ) -> T:
-    """Return the result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
+    """Return the result of `ask(store, object key)` from the first holder that can answer.
 
-    `start` is the first offset wanted, and is used only for messages.
+    `start` is the first offset wanted, and is used only for messages. Raises NoHolderAnswers and UnsupportedVersion.
     """
     answers = from_first_holder(stores, part, topic, start, lambda store, key, at: [(at, ask(store, key))])
     ((_, answer),) = answers

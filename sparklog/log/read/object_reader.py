@@ -85,7 +85,7 @@ def read_slice(
 def read_first(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
 ) -> list[memoryview]:
-    """Return the first byte ranges that `read_slice` would read, at most `FIRST_READS`. Also caches the index."""
+    """Return the bytes of the first reads of `read_slice`, at most `FIRST_READS`. Also caches the index."""
     wanted = within(slice, offsets)
     if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
         return []
@@ -101,9 +101,10 @@ _CacheKey = tuple[str, str, int]
 
 
 class _IndexCache:
-    """The most recently used indexes, by store, object key and the object's CRC32C. Objects and indexes never change.
+    """The most recently used indexes, by store, object key and the object's CRC32C.
 
-    If several threads want the same index at the same time, one reads it and the others wait.
+    They never become stale, because objects and indexes never change. If several threads want the same index at the
+    same time, one reads it and the others wait.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -153,7 +154,7 @@ class _IndexCache:
                 self._indexes.popitem(last=False)
 
     def forget_threads(self) -> None:
-        """Reset the locks in a forked child, where the parent's threads do not exist."""
+        """Replace the lock in a forked child, and forget reads in progress: the parent's threads do not exist there."""
         self._lock, self._coming = Lock(), {}
 
 
@@ -164,7 +165,8 @@ after_fork_in_child(lambda: _cache.forget_threads())
 def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
     """Return the index of an object. If it is missing or damaged, it is rebuilt in memory from the whole object.
 
-    Raises Damaged if the object is damaged too, and KeyNotFound if the object is gone too.
+    Raises Damaged if the object is damaged too, KeyNotFound if it is gone too, and UnsupportedVersion for another
+    format.
     """
 
     def read() -> Index:
@@ -201,8 +203,8 @@ def read_batches(
 ) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
     """Read batches [begin, stop) of a slice, in ranged reads of about 8 MiB. Yields (offsets of the rows, batch).
 
-    `columns` may be empty only for a compacted slice: then only the column of offsets is decoded. `fetched` has the
-    bytes of the first reads, if they were read before.
+    The batches have `columns`, and the column of offsets if the slice is compacted. `columns` may be empty only for a
+    compacted slice. `fetched`: the bytes of the first of these reads, if they were read before.
     """
     schema = index.batches.object_schema
     decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
@@ -246,7 +248,7 @@ def _offsets_of(index: SliceIndex, at: int, batch: pa.RecordBatch, object_key: s
 
 @dataclass(frozen=True, slots=True)
 class _Overlay:
-    """Builds batches of `schema` from stored columns and from what the chain says about the slice."""
+    """Builds batches of `schema` from stored columns, and from what the chain knows of the slice."""
 
     schema: pa.Schema
     slice: Slice
@@ -254,7 +256,7 @@ class _Overlay:
 
     @property
     def stored_columns(self) -> list[str]:
-        """The columns to ask `read_batches` for. It reads the offsets of a compacted slice without being asked."""
+        """The columns to ask `read_batches` for. The offsets of a compacted slice are read without being asked for."""
         by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
         return [name for name in self.schema.names if name not in by_chain]
 
@@ -292,7 +294,7 @@ class _Overlay:
 
 
 def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """Return an array of `rows` times `value`: a view of a cached array whose length is a power of two."""
+    """Return an array with `value` in each of its `rows` rows: a slice of a cached array of 1, 2, 4, 8, … rows."""
     return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 

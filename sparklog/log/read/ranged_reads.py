@@ -12,7 +12,7 @@ RANGED_READ_BYTES: Final = 8 << 20
 
 
 class RangedRead(NamedTuple):
-    """One read of the bytes [start, end) of an object. They are the batches [begin, stop) of its index."""
+    """One read of the bytes [start, end) of an object, which hold the batches [begin, stop) of its index."""
 
     begin: int
     stop: int

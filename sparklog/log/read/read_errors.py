@@ -1,4 +1,4 @@
-"""The errors of a read. They name the unreadable records, the store, and the command to run next."""
+"""The errors of a read. They name the unreadable records, the store and, where one helps, the command to run next."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
 def may_be_replaced(error: SparklogError) -> bool:
     """True if `error` was made by `unreadable`, and a newer state may name another object for its records.
 
-    That may be so if any holder lacked the object or had it damaged, even if another holder did not answer.
+    That may be so if any holder lacked the object or had it damaged, even if another holder did not answer, or if no
+    registered store was a holder.
     """
     return isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced
 

@@ -19,11 +19,10 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Offset:
-    """Return the offset of the first of the last `records` records below the high watermark, or the log start if
-    higher.
+    """Return the offset at which the last `records` records below the high watermark begin; at least the log start.
 
-    `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
-    rewrite may have replaced the object.
+    If `records` is 0 or the partition has no records, this is the high watermark. `now` returns the newest state and
+    its stores. If an object is gone or damaged, `now` is called again, because a rewrite may have replaced the object.
 
     Raises UnknownTopicOrPartition. If no holder can provide an object, raises the error that `read_errors.unreadable`
     returns.
@@ -44,10 +43,10 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """Return the offset of the first of the last `records` records, the log start, and the stores.
+    """Return the place where the last `records` records begin in the newest state, the log start, and the stores.
 
-    If that record is in a compacted slice, its slice and its number in the slice (from 0) are returned instead of its
-    offset.
+    The place is an offset. In a compacted slice, only reading shows the offset, so there the place is the slice, and
+    the number of the record in it (from 0).
     """
     state, stores = now()
     described = topic_of(state, topic)

@@ -1,9 +1,9 @@
 """Read an offset range slice by slice, and plan again if an object is gone.
 
 A plan may be so old that its objects were deleted. If an object is missing or damaged, the next holder is tried. If no
-holder has it whole, the rest of the range is planned again with the newest state. The new plan may name a rewritten
-object, which is read. Or the records were retired: then `fail_on_data_loss` decides. Or it names the same object again:
-then the read fails with DATA_LOSS, or with the damage.
+holder has it whole, the rest of the range is planned again with the newest state. If the new plan names another object,
+that object is read. If the records were retired meanwhile, `fail_on_data_loss` decides. If the new plan names the same
+object again, the read fails with DATA_LOSS, or with the error of a holder.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ def scan(
 
     `ahead`: an object made for this plan, which may already be fetching the first slice. `replan` plans the rest of the
     range with the newest state. The new plan may begin later, if the log start has risen. `skip_option` is the option
-    that a DataLoss advises the user to set.
+    that the message of a DataLoss advises the user to set.
 
     Raises InvalidInput for unknown columns, and DataLoss if records were removed or given up and `fail_on_data_loss` is
     true. If no holder can provide records that the chain still names, raises DataLoss (all holders lack the object,
-    whatever `fail_on_data_loss` is), or else Damaged, StoreUnavailable or StoreAccessDenied.
+    whatever `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
+    StoreAccessDenied. Raises UnsupportedVersion for an object of another format.
     """
     read_schema(columns)  # no holder can help if the columns are wrong
     at = plan.start
@@ -107,7 +108,7 @@ def _plan_again(
     """Plan the rest of the range, from `at`, with the newest state.
 
     If no new plan can help, raises the error that `read_errors.unreadable` returns. If records were removed meanwhile,
-    raises DataLoss, unless `skip_option` is None: then the new plan skips these records.
+    or the topic was deleted, raises DataLoss, unless `skip_option` is None: then the new plan skips these records.
     """
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed

@@ -22,14 +22,14 @@ BYTES_AHEAD: Final = FIRST_READS * RANGED_READ_BYTES
 
 
 class Fetched(NamedTuple):
-    """The first bytes of an upcoming slice, fetched from `store`, the first holder to try."""
+    """The first bytes of a slice that is read later, fetched from `store`, which is the first holder to try."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
 class _PendingFetch(NamedTuple):
-    """A fetch of the first bytes of a slice from the store `store_id`. It may have ended."""
+    """A fetch of the first bytes of a slice from the store `store_id`: running, waiting for a thread, or done."""
 
     store_id: StoreId
     fetched: Future[Fetched]
@@ -62,10 +62,10 @@ class SlicesAhead:
         return size_bytes if self._coming else 0
 
     def come_to(self, number: int) -> Fetched | None:
-        """Return the first bytes of slice `number` if they were fetched. Begin to fetch those of the next slices.
+        """Return the first bytes of slice `number`, and begin to fetch those of the next slices.
 
-        None if they were not fetched, or if the fetch failed. None also if the store has failed since, and the fetch is
-        not done. Then the caller reads the slice itself.
+        Waits for the fetch of this slice if it is not done. Returns None if no fetch was begun, if it failed, or if it
+        is not done and its store has failed meanwhile. The caller then reads the slice itself.
         """
         self._begin(number + 1, SLICES_AHEAD)
         coming = self._coming.pop(number, None)

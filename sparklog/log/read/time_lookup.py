@@ -34,7 +34,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
     """Return the offset of a partition's first readable record with a timestamp at or after the time, or None.
 
     `now` returns the newest state and its stores. If an object is gone or damaged, `now` is called again, because a
-    roll may have replaced the object.
+    rewrite may have replaced the object.
 
     Raises UnknownTopicOrPartition. If no holder can provide an object, raises the error that `read_errors.unreadable`
     returns.

@@ -45,9 +45,9 @@ def compact(
     most `segment_bytes` of stored batches, or a single batch of one record. Its records have one leader epoch and one
     kind of timestamp. In the result, the holders of a segment are the stores that took it.
 
-    `kept` must not be empty, because a slice must hold a record. Rewrite a range without kept records together with a
-    neighbour. Only if nothing at all would be left, keep the very last record. (Don't keep a record that a later one
-    replaced: if the later one is a tombstone and is dropped, the old record would reappear.)
+    `kept` must not be empty, because a slice must hold a record. If a range keeps none, rewrite it together with a
+    neighbour. Only if the neighbours keep none either, keep the very last record of them all. (Don't keep a record that
+    a later one replaced: if the later one is a tombstone and is dropped, the old record would reappear.)
 
     Raises InvalidInput if there is a gap between the slices, if nothing is kept, or if `kept` has an offset outside of
     the slices. Raises Damaged if an offset in `kept` has no record. Raises DataLoss, Damaged, StoreUnavailable or
@@ -106,7 +106,7 @@ def _kept_from(
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
-    """Return the runs of neighbouring batches in which records to keep may be, as batch numbers [begin, stop).
+    """Return the batches that may hold records to keep, as runs [begin, stop) of batch numbers.
 
     `kept` has the offsets of the records to keep, and `offsets` describes the batches of a slice.
     """

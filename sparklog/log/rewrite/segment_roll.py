@@ -100,9 +100,9 @@ def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_
 def _batches_from(
     part: SliceToRead, store: ObjectStore, key: str, start: Offset
 ) -> Iterator[tuple[Offset, _StoredBatch]]:
-    """Read the batches of a slice from offset `start` on, where a batch begins, in reads of about `RANGED_READ_BYTES`.
+    """Read the batches of a slice, in reads of about `RANGED_READ_BYTES`. Yields (offset after the batch, batch).
 
-    Yields (offset after the batch, batch).
+    `start`: the offset at which the first batch to read begins. Raises Damaged if the CRC32C of a batch is wrong.
     """
     index = index_of_slice(store, key, part.object, part.slice)
     begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))

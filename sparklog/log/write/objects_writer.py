@@ -48,7 +48,11 @@ class WriteTarget:
 
 @dataclass(slots=True)
 class TopicMemory:
-    """Memory of one topic's rows before encoding: their own bytes, and an upper bound of the memory they keep alive."""
+    """The memory of one topic's rows that are not encoded yet.
+
+    `pending_bytes`: the rows themselves. `pinned_bytes`: an upper bound of what they keep alive, because they may be
+    Arrow slices of larger batches.
+    """
 
     pending_bytes: int = 0
     pinned_bytes: int = 0
@@ -105,8 +109,8 @@ class ObjectsWriter:
     def add(self, piece: PartitionRows) -> None:
         """Add rows to the pending rows of their partition.
 
-        If both together would exceed the maximum size of a batch, first encode the rows that were pending, unless they
-        are few.
+        If both together would exceed the maximum size of a batch, the rows that were pending are encoded first, unless
+        they are smaller than `smallest_full_batch_bytes`.
         """
         limits = self._objects.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
@@ -129,7 +133,7 @@ class ObjectsWriter:
             self._encode(partition)
 
     def unpin(self) -> None:
-        """Copy the pending rows, so that the larger batches they are slices of can be freed."""
+        """Copy the pending rows, so that the larger batches of which they are slices can be freed."""
         for pending in self._pending.values():
             if pending.pieces:
                 # Arrow copies only if there are two pieces, so add an empty one.
@@ -165,10 +169,10 @@ class ObjectsWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches to the current object if they are large enough and the object goes to a single store.
+        """Write the held batches to the current object, if they are large enough and the object has a single store.
 
         Call this only for a topic with one partition: with several, batches of another partition might have to precede
-        these in the object. The memory of the batches is reused at once.
+        these in the object. The memory of the batches is used again at once.
         """
         if self._held_bytes < self._objects.limits.streamed_from_bytes or len(self._holders) > 1:
             return
@@ -183,7 +187,8 @@ class ObjectsWriter:
     def close(self, *, here: bool = False) -> None:
         """End the current object and, unless it is empty, start its upload.
 
-        The stores' own threads upload. With `here`, and only if there is a single store, the calling thread does.
+        First waits until the running uploads leave room for it. The stores' own threads upload. With `here`, and only
+        if there is a single store, the calling thread does.
         """
         self._objects.make_room_for_upload(self._pending_bytes + self._held_bytes)
         batches = self._take_batches()
@@ -221,7 +226,7 @@ class ObjectsWriter:
 
 
 class Uploading:
-    """A closed object that is being uploaded. `batches`: those not yet written to the store while it was open."""
+    """A closed object that is being uploaded. `batches`: those that were not streamed to the store before."""
 
     def __init__(
         self,
@@ -259,8 +264,9 @@ class Uploading:
     def wait(self) -> None:
         """Wait for the stores, and add the object to the writer's `written`.
 
-        If a store may have the object and none has it for sure, it is uploaded again under another name, and vacuum
-        removes the first one. This needs all batches in memory, so for a streamed object the error is raised instead.
+        If a store may have the object and none has it for sure, the object is uploaded again under another name, at
+        most _UPLOAD_ATTEMPTS times in all; vacuum removes the earlier ones. After the last attempt, the error is
+        raised. A streamed object has only one attempt, because its batches are not in memory any more.
         """
         while True:
             assert self._open is not None

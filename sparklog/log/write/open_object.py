@@ -34,9 +34,10 @@ class OpenObject:
 
     Append all batches of one partition before those of the next, with the columns of `schema`. `named` gives the
     object's name and its intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the
-    batches, without the file's header and footer: `segment.bytes` limits it. If `here` is true, which needs a single
-    store, the calling thread does all work. Otherwise the stores' own threads do it, and `append` waits while more than
-    `backlog_bytes` are waiting for any of them. If `backlog_bytes` is None, `append` never waits.
+    batches so far, without the file's header and footer: `segment.bytes` limits it.
+
+    With `here`, which needs a single store, the calling thread does all work. Otherwise the stores' own threads do it,
+    and `append` waits while any store has still to take more than `backlog_bytes` (None: it never waits).
     """
 
     def __init__(
@@ -149,7 +150,7 @@ def not_yet_written(
 
 
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
-    """Return the slices of a whole object, one for each partition, in the order of their bytes."""
+    """Return the slices of a whole object, one for each of its partitions, in the order of their bytes."""
     firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
     ends = np.append(firsts[1:], len(index))
     slices = []

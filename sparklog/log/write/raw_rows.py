@@ -27,7 +27,8 @@ def raw_sums(rows: pa.RecordBatch) -> Sizes:
 def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
     """Divide the rows, in order, into ranges [start, end) of about equal size within the limits.
 
-    A row larger than `limit_bytes` gets a range of its own. `sums` come from `raw_sums`.
+    A row larger than `limit_bytes` gets a range of its own. `sums`: from `raw_sums`. `limit_rows`: the most rows of a
+    range (None: no limit).
     """
     rows = len(sums) - 1
     ranges = []

@@ -20,10 +20,10 @@ from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 
 @dataclass(slots=True, eq=False)
 class _Copy:
-    """The copy of the object on one store. `waiting_bytes` are bytes that the store has not taken yet.
+    """The copy of the object on one store. `waiting_bytes`: bytes that the store has still to take.
 
-    `doubt`: an error after which the store may or may not have the object. If no other store has it for sure, the
-    object must be uploaded again under another key.
+    `done`: the store has the object and its index, durably. `doubt`: an error after which the store may or may not have
+    them. If no other store has them for sure, the object must be uploaded again under another key.
     """
 
     lane: StoreLane
@@ -36,9 +36,9 @@ class _Copy:
 class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    If `here` is true, which needs a single store, the calling thread does all work. Otherwise the stores' own threads
-    do it, and `publish` returns at once. `write` then waits while more than `backlog_bytes` are waiting for any store,
-    except for stores that were given up. If `backlog_bytes` is None, `write` never waits.
+    With `here`, which needs a single store, the calling thread does all work. Otherwise the stores' own threads do it:
+    `publish` returns at once, and `write` waits only while any store that was not given up has still to take more than
+    `backlog_bytes` (None: it never waits).
     """
 
     def __init__(
@@ -81,8 +81,9 @@ class ReplicatedUpload:
     def holders(self) -> frozenset[StoreId]:
         """Wait for the stores, and return those that hold the object: at least one.
 
-        If none holds it for sure but one may have it, raises OutcomeUnknown or KeyExists: upload it under another key.
-        If none can have it, raises one error for all stores: a retriable one, if any store had such an error.
+        If no store holds it for sure but one may have it, raises OutcomeUnknown or KeyExists: upload the object again
+        under another key. If no store can have it, raises one error for all stores, which is retriable if any of their
+        errors is.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:
@@ -110,7 +111,7 @@ class ReplicatedUpload:
         return [copy for copy in self._copies if copy.lane.failure is None]
 
     def _check_any(self) -> None:
-        """Raise one error for all stores if every one was given up."""
+        """Raise one error for all stores if each of them was given up."""
         failures = [(copy.lane.store, copy.lane.failure) for copy in self._copies if copy.lane.failure is not None]
         if len(failures) == len(self._copies):
             raise most_hopeful([(store, failure) for store, failure in failures])

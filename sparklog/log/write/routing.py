@@ -102,10 +102,11 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> Non
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None, header_bytes: int = 0) -> Sizes:
-    """Return the bytes of keys, values and headers before each row in `at`; by default before each row and at the end.
+    """Return the bytes of keys, values and headers in the rows before each row number in `at`.
 
-    Each header counts `header_bytes` more. Only differences matter, since the first element can differ from 0. If a
-    null key, value or header still has bytes in its buffer, they are counted too.
+    By default, `at` has the number of each row, and of the end. Each header counts `header_bytes` more. The first
+    element can differ from 0, so only differences matter. If a null key, value or header still has bytes in its buffer,
+    they are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -141,7 +142,10 @@ def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky:
 
 
 def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
-    """Return partition, start and end of each run of rows of one partition. None if a partition has several runs."""
+    """Return the partition, start and end of each run of rows with the same partition.
+
+    None if the rows of a partition are not all in one run.
+    """
     borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     if len(borders) >= partitions:
         return None
@@ -169,7 +173,10 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
 
 
 def _constant_or(chosen: Chosen) -> Chosen | int:
-    """Return a single number if all are equal, else `chosen`: as uint16 if it fits, which numpy sorts faster."""
+    """Return the partition as a single number if all rows have the same, else `chosen`.
+
+    Small numbers are returned as uint16, which numpy sorts faster.
+    """
     first = int(chosen[0])
     if (chosen == first).all():
         return first
@@ -195,7 +202,10 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge for the first record that is too large. Bytes of nulls count in `sums`, but not here."""
+    """Raise RecordTooLarge for the first record that is too large.
+
+    `sums` also count bytes that a null key, value or header still has in its buffer. Here those bytes don't count.
+    """
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

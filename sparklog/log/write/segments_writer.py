@@ -41,7 +41,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The partition, the stores and the maximum size of the segments to write. `n0` is the plan's chain position."""
+    """The partition, the stores and the maximum size of the segments to write. `n0`: the chain position of the plan."""
 
     topic_id: TopicId
     topic: str
@@ -67,7 +67,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, slice: Slice) -> Origin:
-        """Return the origin that a slice's records have once append times are in the timestamp column."""
+        """Return the origin of a slice's records after a rewrite, which puts append times into the timestamp column."""
         created = slice.timestamp_source is TimestampSource.CREATE_TIME
         return cls(
             slice.leader_epoch, TimestampSource.CREATE_TIME if created else TimestampSource.APPEND_TIME_IN_COLUMN
@@ -75,8 +75,10 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
-    """Return stored rows of a slice, whose first columns are those of `RAW_SCHEMA`. If the slice's timestamps are
-    append times, the append time is put into the timestamp column.
+    """Return `rows`, stored rows of `slice`, with the timestamps that readers see in the timestamp column.
+
+    If the slice's timestamps are append times, the column is replaced. The first columns of `rows` are those of
+    `RAW_SCHEMA`.
     """
     if slice.timestamp_source is not TimestampSource.APPEND_TIME:
         return rows
@@ -88,9 +90,10 @@ class SegmentsWriter:
     """Writes segments. For each run call `begin_run`, then `copy` and `add` any number of times. At the end `finish`.
 
     A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
-    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` their offsets are in the column `offset`, which
-    is stored too, and an offset may have no record. Such an offset belongs to the segment of the next record. If no
-    record follows, it belongs to the last segment. Leaving the context before `finish` drops the open segment.
+    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
+    too, and some offsets may have no record. The slice of a segment also covers such offsets before each of its
+    records. `finish` may extend the last slice over such offsets after its last record. Leaving the context before
+    `finish` drops the open segment.
     """
 
     def __init__(
@@ -140,14 +143,15 @@ class SegmentsWriter:
     def add(self, rows: pa.RecordBatch) -> None:
         """Append records, to be joined with their neighbours. They have the schema's columns, but may lack headers."""
         self._pending.append(rows)
-        self._pending_bytes += int(raw_sums(rows)[-1])
+        sums = raw_sums(rows)
+        self._pending_bytes += int(sums[-1] - sums[0])
         if self._pending_bytes >= FULL_BATCH_BYTES:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
         """Publish the open segment, and return all segments. At least one record must have been added.
 
-        `end`: the offset at which the last slice ends, if that is after the last record.
+        `end`: the offset at which the last slice ends; None if it ends after the last record.
         """
         self._encode_pending()
         self._close()

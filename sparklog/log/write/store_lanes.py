@@ -157,11 +157,11 @@ P = TypeVar("P", bound=StorePart)
 
 
 class StoreLanes:
-    """The lanes of one task, each begun on first use. Call all methods from one thread. At the end call `close`,
-    `abort`, or `close` and then `abort`.
+    """The lanes of one task, each begun on first use. Call all methods from one thread.
 
-    `incarnations` has the registered INCARNATION of each store. Each store may delay the task by `lag_time_max_ms` in
-    total, those in `catching_up` by at most CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
+    At the end call `close`, `abort`, or `close` and then `abort`. `incarnations` has the registered INCARNATION of each
+    store. Each store may delay the task by `lag_time_max_ms` in total, those in `catching_up` by at most
+    CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
     """
 
     def __init__(
@@ -190,8 +190,9 @@ class StoreLanes:
     def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
         """Wait until each part is done or its store is given up.
 
-        While at least one part is ahead, the time counts against each store whose part is not done. While no part is
-        ahead, all stores are equally slow, and the time counts against none.
+        While at least one part is ahead (`is_ahead`), the time counts against each store whose part is not done. A
+        store is given up when its limit is reached. While no part is ahead, all stores are equally slow, and no time is
+        counted.
         """
         with self.changed:
             while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
@@ -219,7 +220,7 @@ class StoreLanes:
         return {store: reason(error) for store, error in self.errors().items()}
 
     def too_slow(self) -> frozenset[StoreId]:
-        """Return the stores that were given up because they were too slow."""
+        """Return the stores that were given up because they delayed the task for too long."""
         return frozenset(store for store, error in self.errors().items() if isinstance(error, RequestTimedOut))
 
     def of_another_incarnation(self) -> frozenset[StoreId]:
@@ -227,12 +228,15 @@ class StoreLanes:
         return wiped_or_swapped(self.errors())
 
     def close(self) -> None:
-        """Let the threads end, and drop unfinished uploads. Never waits for a store."""
+        """Let the threads end after their last steps, and drop unfinished uploads.
+
+        Never waits for a store that has its own thread.
+        """
         for lane in self._lanes.values():
             lane.close()
 
     def abort(self) -> None:
-        """Give up all stores. Call this when the write has failed, or when its result is known.
+        """Give up all stores. Call this when the write has failed, or once its result is known.
 
         Never waits for a store that has its own thread.
         """
@@ -255,7 +259,7 @@ class StoreLanes:
 
 
 def too_slow(held_up_ms: int, limit_ms: int) -> RequestTimedOut:
-    """Return the error of a store for which a task has waited this long, which is more than its limit."""
+    """Return the error of a store for which a task has waited `held_up_ms`, and so reached its limit, `limit_ms`."""
     return RequestTimedOut(
         f"the write waited {duration(held_up_ms)} for this store, the limit is {duration(limit_ms)} "
         "(replica.lag.time.max.ms)"
@@ -263,7 +267,7 @@ def too_slow(held_up_ms: int, limit_ms: int) -> RequestTimedOut:
 
 
 def wiped_or_swapped(errors: Mapping[StoreId, BaseException]) -> frozenset[StoreId]:
-    """Return the stores whose error is another INCARNATION than the registered one."""
+    """Return the stores whose error says that they have another INCARNATION than the registered one."""
     return frozenset(store for store, error in errors.items() if isinstance(error, AnotherIncarnation))
 
 
@@ -275,8 +279,8 @@ def reason(failure: BaseException) -> str:
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
     """Return one error for a write that failed on every store. Its type is that of a retriable error, if there is one.
 
-    Its message names all stores. But the error of a single store is returned unchanged, and so is an interrupt (any
-    error that is not an `Exception`).
+    Its message names all stores. But if there is only one store, its error is returned unchanged. So is an interrupt:
+    any error that is not an `Exception`.
     """
     for _, failure in failures:
         if len(failures) == 1 or not isinstance(failure, Exception):

@@ -19,7 +19,7 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """The amounts that a writer may hold at each stage. Java gets these fields, and gathers no rows of one partition.
+    """The amounts that a writer may hold at each stage.
 
     Bytes are raw (before encoding), except `streamed_from_bytes`, which is of encoded batches, and `object_bytes` and
     `live_bytes`, which are of raw rows and encoded batches together.
@@ -28,7 +28,8 @@ class WriterLimits:
     The limit is `gather_rows` in total: enough for vector operations to pay, and few enough to fit the processor's
     caches. With many partitions, it is their number times `gather_rows_per_partition` if that is more, because
     splitting off a partition's rows costs as much as some tens of rows. The limit is at most `most_gathered_rows`. The
-    rows are also split once they reach `gather_bytes` in total.
+    rows are also split once they reach `gather_bytes` in total. Records without a key go to the next partition after
+    each split. Java gathers no rows, but uses the same number of rows for this.
 
     Encoding: a partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
     `object_bytes`, but at least `smallest_full_batch_bytes`. A batch is at most a third larger than `full_batch_bytes`,
@@ -94,8 +95,10 @@ class TaskObjects:
         return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
 
     def make_room(self, wanted_bytes: int) -> None:
-        """Free the memory of finished uploads. Then wait for running ones while `wanted_bytes` more in memory would
-        exceed `WriterLimits.live_bytes`.
+        """Wait for uploads until there is room for `wanted_bytes` more in memory.
+
+        First frees the memory of finished uploads. Then waits for running ones as long as `WriterLimits.live_bytes`
+        would be exceeded.
         """
         while self._uploading and self._uploading[0].is_over:
             self._await_oldest()
@@ -103,7 +106,7 @@ class TaskObjects:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
-        """Wait while the running uploads and one of `size_bytes` together would be larger than one object may be."""
+        """Wait until the running uploads and one of `size_bytes` together are at most as large as one object may be."""
         while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 

@@ -104,9 +104,10 @@ class TopicWriter:
             self._unpin()
 
     def written(self) -> list[tuple[NewObject, list[NewSlice]]]:
-        """Return the uploaded objects, each with its slices. Those of a partition are in the order of writing.
+        """Return the uploaded objects, each with its slices.
 
-        A slice's `object_index` is a position in this list. Every added record is in exactly one slice.
+        The objects with records of a partition are in the order of writing. A slice's `object_index` is a position in
+        this list. Every added record is in exactly one slice.
         """
         written: list[tuple[NewObject, list[NewSlice]]] = []
         for writer in self._writers.values():
@@ -167,7 +168,7 @@ class TopicWriter:
         self._objects.pinned_bytes += size_bytes
 
     def _unpin(self) -> None:
-        """Copy the pending rows, so that the larger batches they are slices of can be freed."""
+        """Copy the pending rows, so that the larger batches of which they are slices can be freed."""
         self._objects.make_room(self._memory.pending_bytes)
         for writer in self._writers.values():
             writer.unpin()

@@ -65,7 +65,7 @@ def run_compaction(
 
 
 class _Ordered(NamedTuple):
-    """A partition's part of a shuffle: its plan, and for each of its stretches a rewrite order and the range."""
+    """A partition in a shuffle: its plan and, for each of its stretches, the order to rewrite it and its range."""
 
     planned: PartitionToCompact
     rewrites: list[RewriteOrder]
@@ -155,7 +155,11 @@ class CompactionJob:
                 self._note(planned, WorkOutcome.DONE)
 
     def _order(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> _Ordered | None:
-        """Return a partition's rewrites; None if it changed since the plan, or if its swaps would be refused now."""
+        """Return the orders for a partition's rewrites.
+
+        None if its segments changed since the plan, or if its swaps would be refused now. The partition's row says so,
+        and a changed partition may be planned again.
+        """
         key = _key(due)
         slices = _still_there(state, due)
         if slices is None:
@@ -186,10 +190,10 @@ class CompactionJob:
         return _Ordered(due, rewrites, ranges)
 
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
-        """Swap in the rewritten stretches, and return the command that moves the cleaner.
+        """Swap in the rewritten stretches of a partition, and return the command that moves its cleaner.
 
-        None if a rewrite failed, or if a swap was refused. A swap that was refused because all its records had been
-        deleted does not count.
+        None if a rewrite failed, or if a swap was refused. But if swaps were refused only because all their records had
+        been deleted, the cleaner moves.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
@@ -233,10 +237,10 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that `rewritten_anyway` chooses, and return the errors.
+        """Rewrite the stretches that `rewritten_anyway` chooses in each of the `runs`, and return the errors.
 
-        A stretch that is rewritten here will also cover the offsets of the empty stretches beside it. Its new outcome
-        replaces the old one in `runs`.
+        The slices of these stretches will also cover the offsets of the empty stretches beside them. The new outcomes
+        replace the old ones in `runs`.
         """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [

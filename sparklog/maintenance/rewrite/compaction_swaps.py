@@ -34,7 +34,7 @@ class Stretch(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """True if the compaction leaves no record in the stretch."""
+        """True if the compaction leaves no record in the stretch (or if the rewrite failed)."""
         return self.outcome.rewritten is None and not self.outcome.unchanged
 
 
@@ -49,10 +49,10 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Remove the spare records (`StretchOutcome.is_spare`) from stretches that follow one another without a gap.
+    """Drop the spare records (`StretchOutcome.is_spare`) of a run of `between_gaps`.
 
-    A stretch whose only record was spare is then empty. But if every record that the stretches keep is spare, the last
-    one stays.
+    A stretch whose only record was spare is then empty. But if the run would keep no record at all, the last spare
+    record stays.
     """
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
@@ -74,11 +74,10 @@ def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
-    """Return the indexes of those `stretches` (a run of `between_gaps`) that must be rewritten although they are
-    unchanged or empty.
+    """Return the indexes of the `stretches` that must be rewritten although they are unchanged or empty.
 
-    An unchanged one is chosen if it must cover an empty neighbour's offsets. If the whole run is empty, the last
-    stretch is chosen, to keep its last record.
+    `stretches` are a run of `between_gaps`. An unchanged stretch is chosen if its new slice must cover an empty
+    neighbour's offsets. If the whole run is empty, the last stretch is chosen, to keep its last record.
     """
     chosen: list[int] = []
     for empty, run in groupby(range(len(stretches)), key=lambda number: stretches[number].is_empty):
@@ -92,8 +91,9 @@ def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """Return one swap for each rewritten stretch of a run of `between_gaps`. The swap also covers neighbouring empty
-    stretches.
+    """Return one swap for each rewritten stretch. The swap also covers the empty stretches beside it.
+
+    `stretches` are a run of `between_gaps`.
     """
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []

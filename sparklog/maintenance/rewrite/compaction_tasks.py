@@ -39,25 +39,29 @@ class KeyShuffle(Protocol):
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
         """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites`.
 
-        What `read_keys` found decides which records are left of each stretch (LeftRecords). The number of a stretch is
-        its index in `rewrites`. Returns the results of `rewrite_stretch` in this order.
+        `rewrite_stretch` gets the records that are left in its stretch (LeftRecords), which follow from all keys read.
+        The number of a stretch is its index in `rewrites`. Returns the results of `rewrite_stretch` in this order.
         Raises SparklogError if a read fails, or if the tasks could not be run.
         """
         ...
 
 
 class KeysOrder(msgspec.Struct, frozen=True):
-    """The ranges whose keys one task reads: (log, stretch, range). `log` is the partition's number in this shuffle."""
+    """The ranges whose keys one task reads, each as (log, stretch, range).
+
+    `log` is the number of the partition in this shuffle, `stretch` the number of the stretch.
+    """
 
     addresses: StoreAddresses
     ranges: tuple[tuple[int, int, RangeToRead], ...]
 
 
 class RewriteOrder(msgspec.Struct, frozen=True):
-    """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` are dropped.
+    """A stretch to rewrite: `slices` with `records` records in total.
 
-    `position` is the cleaner's: no compaction has reached the records from there on yet. `incarnations` are those with
-    which the stores are registered. `lag_time_max_ms`: how long the task may wait for one store in total.
+    Tombstones below `tombstones_below` are dropped (None: all stay). `position` is the cleaner's: no compaction has
+    reached the records from there on yet. `incarnations` are those with which the stores are registered.
+    `lag_time_max_ms`: how long the task may wait for one store in total.
     """
 
     addresses: StoreAddresses
@@ -71,9 +75,10 @@ class RewriteOrder(msgspec.Struct, frozen=True):
 
 
 class LeftRecords(msgspec.Struct, frozen=True):
-    """The records left in a stretch. Each of the ascending `marks` is 2 * offset, plus 1 for a tombstone.
+    """The records with a key that are left in a stretch. Each of the ascending `marks` stands for one of them.
 
-    `keyless`: the number of records without a key; the last of them is at `keyless_at`.
+    A mark is 2 * offset, plus 1 for a tombstone. `keyless`: the number of records without a key, which are dropped; the
+    last of them is at `keyless_at`.
     """
 
     marks: Int64Array
@@ -82,8 +87,11 @@ class LeftRecords(msgspec.Struct, frozen=True):
 
 
 class StretchOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one stretch: it failed (`error`), its kept records were uploaded (`rewritten`), it stays as it is
-    (`unchanged`), or it keeps no record (none of these fields is set).
+    """The outcome of the rewrite of one stretch.
+
+    It failed (`error`), or its kept records were uploaded (`rewritten`), or it stays as it is (`unchanged`), or it
+    keeps no record (none of these fields is set). `kept` is the number of records kept; `superseded`, `tombstones` and
+    `keyless` are the numbers of records dropped, by reason.
 
     `is_spare`: the upload has a single record, which could be dropped. The upload is used only if no other stretch
     between the same two gaps of the partition keeps a record, because a slice needs at least one. `passes_tombstones`:
@@ -147,7 +155,7 @@ def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
 
 
 def rewrite_anyway(payload: bytes) -> bytes:
-    """Task: rewrite a stretch with all its records, or only its last one, so that its segment can cover neighbours.
+    """Task: rewrite a stretch with all its records or only its last one, so that its slices can cover neighbours.
 
     The payload is (RewriteOrder, range of the stretch, True for only the last record). Returns a StretchOutcome.
     """
@@ -161,7 +169,10 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
-    """Upload the kept records, and return the outcome. A failure is returned as well, so it stops no other stretch."""
+    """Upload the kept records, and return `outcome` with the upload, or a new outcome with the error.
+
+    A failure is returned and not raised, so that it stops no other stretch.
+    """
     stores = Stores(order.addresses)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:

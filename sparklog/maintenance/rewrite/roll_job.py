@@ -66,7 +66,7 @@ class RollJob:
         return list(self._rows.values())
 
     def _planned(self, state: ClusterState, topic: Topic, due: Sequence[SegmentToRoll]) -> PartitionResult:
-        """Return the row of a partition with the segments that are due.
+        """Return the row of a partition, with the work of its segments that are `due`.
 
         If a swap would be refused now, the row is postponed and has no work.
         """
@@ -96,7 +96,7 @@ class RollJob:
         return ended(self._rows.values())
 
     def _order(self, frame: JobFrame, pack: Sequence[SegmentToRoll]) -> RollOrder:
-        """The work of one task, based on the current state.
+        """Return the work of one task, based on the newest state.
 
         Segments that changed since the plan, or whose swap would be refused now, are left out.
         """
@@ -164,7 +164,7 @@ class RollJob:
 
 
 class SegmentOrder(msgspec.Struct, frozen=True):
-    """One segment to roll: its slices, and the target to write them to."""
+    """One segment to roll: the slices that it is made of, and the partition and stores to write it to."""
 
     segment: SegmentToRoll
     target: SegmentTarget
@@ -172,7 +172,7 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 
 
 class RollOrder(msgspec.Struct, frozen=True):
-    """The work of one task. `n0`: the chain position before the uploads and swaps of the task.
+    """The work of one task. `n0`: the newest entry when this order was made; the task's swaps are submitted with it.
 
     `incarnations`: those with which the stores are registered. `lag_time_max_ms`: how long the task may wait for one
     store in total.
@@ -186,14 +186,17 @@ class RollOrder(msgspec.Struct, frozen=True):
 
 
 class RollOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one segment: the upload (`rewritten`), or `error`."""
+    """The outcome of rolling the slices of one SegmentOrder: the uploaded segments (`rewritten`), or `error`."""
 
     rewritten: Rewritten | None
     error: str = ""
 
 
 def roll_segments(payload: bytes) -> bytes:
-    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure stops no other segment."""
+    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome, in the same order.
+
+    A failure of one segment does not stop the others.
+    """
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.addresses)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
@@ -210,7 +213,10 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """Return the outcome without `stores`, which lost their objects; a failure if a segment had no other store."""
+    """Return the outcome without `stores`, which were wiped or swapped and have lost the uploaded objects.
+
+    A failure if a segment was on no other store.
+    """
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)
@@ -228,7 +234,10 @@ def _run(frame: JobFrame, orders: Sequence[RollOrder]) -> list[list[RollOutcome]
 
 
 def _packed(segments: Sequence[SegmentToRoll]) -> list[tuple[SegmentToRoll, ...]]:
-    """Distribute segments over tasks, in order. Small ones share a task, within TASK_BYTES and MOST_SLICES."""
+    """Distribute segments over tasks, in order. Small ones share a task, within TASK_BYTES and MOST_SLICES.
+
+    If there are enough segments, they are spread over about FEWEST_TASKS tasks or more.
+    """
     task_bytes = min(TASK_BYTES, sum(segment.size_bytes for segment in segments) // FEWEST_TASKS)
     return list(
         packs(segments, (lambda segment: segment.size_bytes, task_bytes), (lambda segment: segment.slices, MOST_SLICES))
@@ -236,7 +245,7 @@ def _packed(segments: Sequence[SegmentToRoll]) -> list[tuple[SegmentToRoll, ...]
 
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
-    """The slices to roll, or None if they have changed since the plan."""
+    """Return the slices to roll into a segment, or None if they have changed since the plan."""
     partition = state.partitions.get(_key(segment))
     if partition is None:
         return None
@@ -262,7 +271,10 @@ def _key(segment: SegmentToRoll) -> TopicPartition:
 
 
 def _work(segment: SegmentToRoll, segment_bytes: int) -> Work:
-    """An estimate of the work to roll the segment, assuming one object per slice and unchanged stored bytes."""
+    """Return an estimate of the work to roll the segment: as if each slice were in an object of its own.
+
+    The rolled segments are assumed to have as many bytes as the old slices.
+    """
     outputs = max(1, -(-segment.size_bytes // segment_bytes))
     reads = 2 * segment.slices + segment.size_bytes // RANGED_READ_BYTES
     writes = 2 * outputs * len(segment.partition.replication.isr)

@@ -16,7 +16,7 @@ from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 
 
 def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, planned: str) -> SliceColumns | None:
-    """The slices of the range, or None if their digest is no longer `planned`."""
+    """Return the slices in the range; None if they have changed since the plan, in which their digest was `planned`."""
     if key not in state.partitions:
         return None
     slices = state.slices.find(key, offsets)
@@ -24,9 +24,9 @@ def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, 
 
 
 def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
-    """The reason why a swap of the partition would be refused now even if all in-sync stores took its segments.
+    """Return the error that a swap of the partition would get now, even with its segments on all in-sync stores.
 
-    None if there is no such reason, or the partition is gone.
+    None if such a swap would be accepted, or if the partition is gone.
     """
     partition = state.partitions.get(key)
     if partition is None:
@@ -54,7 +54,7 @@ def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
 
 
 def without_stores(rewritten: Rewritten, lost: Collection[StoreId]) -> Rewritten | None:
-    """The segments without the stores that lost them. None if a segment has no other store."""
+    """Remove the stores `lost` from the holders of the new segments. Return None if a segment then has no holder."""
     objects = [
         msgspec.structs.replace(named, holders=tuple(holder for holder in named.holders if holder.store not in lost))
         for named in rewritten.objects

@@ -3,8 +3,8 @@
     for the metadata, and for its copies on each store: find snapshots -> plan -> find them again -> delete snapshots,
     chunks and bodies -> delete blocks of entries (`chain/snapshot/old_snapshots.py`, `chain/old_entries.py`)
 
-The snapshots in a place alone decide what is old there. So whenever this run is killed, each store with copies remains
-enough for a restore: it has the snapshots that stay, and every entry after the oldest of them.
+In each place, only the snapshots there decide what is old there. So even if this run is killed, the cluster can still
+be restored from any store with copies: the store has the snapshots that stay, and every entry after the oldest of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
 def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> list[PartitionResult]:
     """Decide again which metadata is old, and delete it. Returns rows like those in `planned`, with the work done.
 
-    The plan alone does not suffice: a snapshot written since then may name objects that were old before.
+    The plan is not relied on: a snapshot written since then may name objects that were old at that time.
     """
     rows = []
     plans = {row.place: row for row in planned}
@@ -135,7 +135,7 @@ def _delete_entries(
 
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
-    """Return the rows that have any work or a failure, marked with `is_metadata`."""
+    """Drop the rows without work and without a failure. Return the others with `is_metadata` set."""
     return [
         msgspec.structs.replace(row, is_metadata=True)
         for row in rows

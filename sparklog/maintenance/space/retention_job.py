@@ -18,8 +18,8 @@ _CHAIN_REQUESTS = 2  # the entry, and the check for its void mark
 def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
     """Raise log starts as `retention.ms` (counted from `now_ms`) and `retention.bytes` require.
 
-    Only the deletion of many objects runs as tasks. Raises UnknownTopicOrPartition, ClusterNotFound, and errors from
-    reading the chain.
+    Its only tasks are those that delete retired objects, if there are many. Raises UnknownTopicOrPartition,
+    ClusterNotFound, and errors from reading the chain.
     """
     return run_job(RetentionJob(), cluster_url, **options)
 
@@ -49,7 +49,7 @@ class RetentionJob:
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Commit one command per partition. A log start that has reached the planned offset meanwhile stays."""
+        """Raise the log starts, with one command per partition. A log start that is already as high stays."""
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):

@@ -57,7 +57,7 @@ class VacuumJob:
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Raise FLOOR, and return a row for each prefix of keys with orphans, and for old metadata.
 
-        With --dry-run, the due FLOOR is used instead, and not raised.
+        With --dry-run, FLOOR stays, and the rows show what a raised FLOOR would allow.
         """
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
         searches, self._failed = orphan_searches(frame, floor)
@@ -91,7 +91,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: do the search of a _VacuumOrder, and return OrphansFound. If an error ends the search, `failed` is 1."""
+    """Task: do the search of a _VacuumOrder, and return OrphansFound, with `failed` 1 if an error ended the search."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         stores, name = Stores(order.addresses), order.search.store
@@ -103,7 +103,7 @@ def search_store(payload: bytes) -> bytes:
 
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
-    """Return the result of each search, in order. If a store or a task could not finish it, its `failed` is 1."""
+    """Return the result of each search, in order. The result of a search that an error ended has `failed` 1."""
     state = frame.connection.follower.newest_state()
     addresses = frame.connection.addresses(state)
     results: list[OrphansFound] = []

@@ -18,7 +18,7 @@ Note = Callable[[StoreId, Collection[TopicPartition], WorkOutcome | None, str], 
 class Damage(msgspec.Struct, frozen=True):
     """An object that is not whole on a store.
 
-    `object` has the slices that the store should hold. `check` is the result of the check.
+    `object` also names the slices of the log that are in the object. `check` says what is wrong with it.
     """
 
     store: StoreId

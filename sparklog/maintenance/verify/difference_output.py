@@ -14,7 +14,10 @@ ROWS_SHOWN: Final = 50
 
 
 def difference_table(differences: Sequence[Difference], not_listed: int = 0) -> Table:
-    """A table of the first differences; its footer counts all, including `not_listed` ones that the caller left out."""
+    """Return a table of the first ROWS_SHOWN differences.
+
+    Its footer counts all `differences`, and `not_listed` more that were not passed.
+    """
     table = Table(title="differences", title_justify="left", show_footer=True)
     rest = len(differences) + not_listed - ROWS_SHOWN
     footer = counted(len(differences) + not_listed, "difference")

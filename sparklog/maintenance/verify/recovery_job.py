@@ -51,7 +51,7 @@ def run_recovery(
     """Check the objects above the recovery points, and repair damaged ones. With `full`, check all objects.
 
     With `stores`, only objects on these stores are checked. With `accept_loss`, records that no store can provide any
-    more become a gap in the log: a read there is DATA_LOSS. Raises BrokerIdNotRegistered, UnknownTopicOrPartition,
+    more become a gap in the log: reading there raises DataLoss. Raises BrokerIdNotRegistered, UnknownTopicOrPartition,
     ClusterNotFound, and any error of reading the chain.
     """
     return run_job(RecoveryJob(stores, full=full, accept_loss=accept_loss), cluster_url, **options)
@@ -123,7 +123,7 @@ class RecoveryJob:
     # ---- reading --------------------------------------------------------------------------------
 
     def _checked(self, frame: JobFrame, store: StoreId) -> list[Damage]:
-        """Read the objects that are due on a store. Returns those that are damaged in a second read as well."""
+        """Read the objects that are due on a store. Read damaged ones again; return those that are still damaged."""
         state = frame.connection.follower.newest_state()
         check_registered(frame, state, store)
         wanted = sum(len(replica.numbers) for replica in self._due[store])
@@ -150,7 +150,7 @@ class RecoveryJob:
         return list(self._confirmed(frame, store, damaged))
 
     def _objects(self, frame: JobFrame, replica: ReplicaToCheck) -> Iterator[ObjectToCheck]:
-        """Yield the objects of a replica that are to be read, except those that the newest state no longer names."""
+        """Yield the objects of a replica that are due, except those that the chain has dropped since the plan."""
         for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
             numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
             state = frame.connection.follower.newest_state()
@@ -202,8 +202,8 @@ class RecoveryJob:
     def _elect(self, frame: JobFrame) -> None:
         """Elect a leader for each partition that has none, if a replica has every committed record.
 
-        Usually the report of a copied object leads to the election. But if records were given up, by this run or by one
-        that was killed, there may be nothing left to copy.
+        Usually a report that an object was copied leads to the election. But after records were given up, by this run
+        or by an earlier one that was killed, there may be nothing left to copy, so no report comes.
         """
         state = frame.connection.follower.newest_state()
         elections = tuple(
@@ -222,10 +222,10 @@ class RecoveryJob:
     # ---- the recovery point ---------------------------------------------------------------------
 
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
-        """Raise the recovery point over the objects that were read and are whole.
+        """Raise the store's recovery point past the objects that were read and are whole.
 
-        Does nothing if another process has registered the store again. `registrations`: the registrations that stores
-        got when this run reported their losses.
+        Does nothing if the store is fenced, or if another process has registered it again. `registrations`: for each
+        store that got a new registration when this run reported a loss, that registration.
         """
         registration = registrations.get(store, self._registrations[store])
         state = frame.connection.follower.newest_state()
@@ -254,9 +254,9 @@ class RecoveryJob:
     def _note(
         self, store: StoreId, keys: Collection[TopicPartition], outcome: WorkOutcome | None, message: str
     ) -> None:
-        """Add a message to the rows of the given partitions, and set their outcome. A failure stays a failure.
+        """Add a message to the rows of these partitions on the store, and set their outcome (None: leave it).
 
-        If none of them has a row, the first row of the store is used.
+        A row that has failed stays failed. If none of the partitions has a row, the store's first row is used.
         """
         rows = [(store, key) for key in keys if (store, key) in self._rows]
         for replica in rows or [replica for replica in self._rows if replica[0] == store][:1]:

@@ -1,4 +1,4 @@
-"""Tasks that read and check objects of a store, and restore damaged indexes of whole objects."""
+"""Tasks that read and check objects of a store, and restore missing or damaged indexes of whole objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIXED_REQUESTS: Final = 2  # the index, and the length of the object
 
 
 class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
-    """An object, and the topic in its name. If `slices` are given, they are compared with the object as well."""
+    """An object to check. `topic` is the topic name in its key. `slices`, if given, are compared with its index."""
 
     named: NamedObject
     topic: str
@@ -50,10 +50,11 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects of a store to check. With `mend`, damaged indexes of whole objects are restored.
+    """The work of one task: objects of a store to check.
 
-    The store's INCARNATION is compared with `incarnation` before and after an index is restored, and if there is
-    damage. If the index of a damaged object can't show which batches are damaged, the index on another store is used.
+    With `mend`, the index of a whole object is restored if it is missing or damaged. The store's INCARNATION is
+    compared with `incarnation` before and after an index is restored, and if there is damage. If an object with
+    `slices` is damaged and its index too, the index on another store shows which batches are damaged.
     """
 
     addresses: StoreAddresses
@@ -66,7 +67,7 @@ class CheckOrder(msgspec.Struct, frozen=True):
 class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
     """The result of checking one object. If it could not be checked, `check` is None and `error` is the reason.
 
-    `mended`: the object's index was damaged, and has been restored.
+    `mended`: the object's index was missing or damaged, and has been restored. `check` is from before that.
     """
 
     check: ObjectCheck | None
@@ -75,7 +76,7 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if the object and its index are now as the chain names them, perhaps after the index was restored."""
+        """True if the object and its index are whole, or the object was whole and its index has been restored."""
         return self.check is not None and (self.check.is_whole or self.mended)
 
 
@@ -151,9 +152,9 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """Replace the outcomes of damaged objects by an error if the store was unmounted, wiped or swapped meanwhile.
+    """Replace the outcomes of damaged objects by an error if the store was unmounted, wiped or swapped.
 
-    In that case the damage does not show the state of the registered store.
+    Then another store was read than the one that is registered, so the damage says nothing about the registered one.
     """
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes

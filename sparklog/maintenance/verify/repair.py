@@ -10,15 +10,15 @@ without a recovery point: the next run reads everything, finds the remaining wor
 if it is harmless: other replicas have everything that the store has. Otherwise the repair is left to a later run.
 Readers ask the next holder meanwhile.
 
-If a damaged object is still on the store, an agent does not accept it as the copy that it wants. What an agent copies
-meanwhile may be damaged at its source, because copies by the stores themselves compare only lengths. So the job reads
-the objects again after the store was filled, and starts over if necessary.
+While a damaged object is still on the store, an agent does not take it for the copy that the replica lacks. An object
+that an agent copies meanwhile may be damaged at its source, because a copy made by the stores themselves compares only
+lengths. So the job reads the objects again after the store was filled, and starts over if necessary.
 
 Two runs may repair the same object. One run may delete a copy that the other has just fetched, because stores have no
 conditional deletion. Each run reads the object again at the end, and fetches it again if it is missing. The copy stays
 missing only if a run is delayed between its last look at the chain and the deletion, the other run reports its copy in
-that time, and the first run is killed right after the deletion. Then other stores have the object. Verify, recovery
-with `--full`, or the store's agent will find that the copy is missing.
+that time, and the first run is killed right after the deletion. Even then, other stores have the object, and verify,
+recovery with `--full`, or the store's agent will find that the copy is missing.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Repair:
     def _read_everywhere(
         self, by_object: Mapping[ObjectNumber, Sequence[Damage]]
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
-        """Read the damaged objects wherever they may be, and keep in `_whole` a store that has the object whole.
+        """Read each damaged object on every store that may have it. Keep in `_whole` a store that has it whole.
 
         Returns two maps. The first has the damages to repair, by object. The second has, by object and store, the
         reason why a store that may have the object whole could not be read.
@@ -164,7 +164,8 @@ class Repair:
         stays, because it may be the last one.
 
         If the chain says that no store has an object, its partition stays without a leader. If this store has such an
-        object whole after all, that is reported to the chain. If no store has it whole, it is salvaged.
+        object whole after all, that is reported to the chain. If no store has it whole, it is salvaged. Raises
+        StoreUnavailable if the store does not answer.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -207,7 +208,7 @@ class Repair:
             self._repair(store, repairable)
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
-        """Return the objects with a slice that, by the chain, no store holds any more."""
+        """Return the numbers of the objects that have a slice which, by the chain, no store holds."""
         state = self._frame.connection.follower.newest_state()
         slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
         return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
@@ -289,10 +290,10 @@ class Repair:
                     target.delete(index_key(object_.key))
 
     def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Copy each object from a store that has it whole. Failures are left to `_fill`.
+        """Copy each object from a store that has it whole. An object whose copy fails is left to `_fill`.
 
-        `_fill` alone could copy a damaged object: it asks the leader first, and compares only lengths. If this store
-        itself has the object whole, the object is only made durable.
+        `_fill` alone could copy a damaged object: it copies from the leader first, and compares only lengths. If this
+        store itself has the object whole, the object is only made durable.
         """
         wanted = [
             ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
@@ -318,7 +319,10 @@ class Repair:
     def _still_damaged(
         self, store: StoreId, damages: Sequence[Damage], message: str = "it was damaged, and was fetched again"
     ) -> list[Damage]:
-        """Read the objects again. Return those that are still missing or damaged, and note those that are whole."""
+        """Read the objects again. Return those still missing or damaged; for the others, add `message` to the report.
+
+        Objects that the chain no longer names are left out. Raises StoreUnavailable if the store does not answer.
+        """
         objects = {damage.number: damage.object for damage in damages}
         left: list[Damage] = []
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):

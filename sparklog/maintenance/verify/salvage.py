@@ -63,7 +63,7 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
     """Rewrite the good batches of one object as segments, slice by slice.
 
     A slice with lost records is only reported, unless `accept_loss`: then its lost records become a gap in the log.
-    `damages`: the damage on each store that has the object.
+    `damages`: the damage to this object on each store that has it. `note` is called with each slice's outcome.
     """
     object_ = damages[0].object
     state = frame.connection.follower.newest_state()
@@ -93,9 +93,10 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
 
 
 class _Remains(msgspec.Struct, frozen=True):
-    """The good batches of a slice, each as a slice of its own, in runs without a gap; and the lost offsets.
+    """The good batches of a slice, and the offsets whose records are lost.
 
-    `with_offsets`: the object is a compacted segment, which stores the offset of each record.
+    Each of `runs` has the good batches between two lost ranges, and each batch as a slice of its own. `with_offsets`:
+    the object is a compacted segment, which stores the offset of each record.
     """
 
     runs: tuple[tuple[Slice, ...], ...]
@@ -104,7 +105,7 @@ class _Remains(msgspec.Struct, frozen=True):
 
 
 def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
-    """Return the object's index from the first holder that has it whole; None if none has.
+    """Return the object's index from the first holder on which the index is whole; None if there is no such holder.
 
     Caches the index for reads of the object from all of its holders.
     """
@@ -186,7 +187,8 @@ def _swapped(
 ) -> tuple[WorkOutcome | None, str]:
     """Rewrite the good batches of a slice, and swap them in. Returns an outcome and a message.
 
-    The outcome is None if they were swapped in, otherwise it says why not: failed, postponed or overtaken.
+    The outcome is None if they were swapped in, otherwise FAILED, POSTPONED or OVERTAKEN. Raises StoreUnavailable if a
+    store was wiped or swapped meanwhile, and the errors of reading, uploading and committing.
     """
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
@@ -254,7 +256,7 @@ def _swapped(
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
-    """Return the slice as the log has it, for the digest in a swap; None if other slices are in its range by now."""
+    """Return the slice as columns, for the digest in a swap; None if the log has other slices in its range by now."""
     offsets = OffsetRange(slice_.start, slice_.end)
     existing = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
     return existing if list(existing) == [slice_] else None
@@ -265,6 +267,6 @@ def _shown(ranges: Sequence[OffsetRange]) -> str:
 
 
 def _shifted(rewritten: RewrittenSlice, objects: int) -> RewrittenSlice:
-    """Return the slice with `object_index` raised by `objects`, the number of objects before its own in the command."""
+    """Return the slice with `object_index` raised by `objects`, the number of objects that earlier runs uploaded."""
     new = msgspec.structs.replace(rewritten.new, object_index=rewritten.new.object_index + objects)
     return msgspec.structs.replace(rewritten, new=new)

@@ -1,7 +1,7 @@
 """The verify job: compares all stored data with the chain, and the chain with itself. It changes nothing.
 
     plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
-    -> INCARNATION of each store -> objects in tasks, on all their stores -> check each difference by the newest state
+    -> INCARNATION of each store -> objects in tasks, on all their stores -> drop what the newest state does not confirm
     -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
 
 Retention, roll and moves continue meanwhile. So an object is no difference if the chain no longer names it, or if the
@@ -84,7 +84,10 @@ def run_verify(
 
 
 class VerifyJob:
-    """Plans and does the work of `run_verify`, as a `job_frame.Job`. `differences` are complete after `execute`."""
+    """Plans and does the work of `run_verify`, as a `job_frame.Job`.
+
+    After `execute`, `differences` has the first MOST_DIFFERENCES differences.
+    """
 
     name = "verify"
     unit = "objects"
@@ -157,7 +160,7 @@ class VerifyJob:
     def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
         """Add a difference for each store whose INCARNATION is not the registered one.
 
-        Such a store lacks everything, or has old objects.
+        Such a store was wiped, or swapped for another one: it lacks the objects, or has other ones.
         """
         for store in stores:
             try:
@@ -200,7 +203,7 @@ class VerifyJob:
             frame.output.progress("objects verified", seen, planned)
 
     def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
-        """Count the objects that one task read, and keep its differences that the newest state confirms."""
+        """Count the objects that one task read. Add those of its differences that the newest state still confirms."""
         for store, topics in outcome.done.items():
             for topic, work in topics.items():
                 row = self._row(store, topic)
@@ -279,7 +282,7 @@ class VerifyJob:
     def _count_orphans(self, frame: JobFrame, wanted: ObjectsWanted) -> None:
         """Count orphans. An orphan is not a difference: no command can name it any more, and vacuum deletes it.
 
-        A store that can't be listed is left out.
+        Only the stores to verify are searched. One that does not answer or can't be listed is left out.
         """
         state = frame.connection.follower.newest_state()
         floor = state.floor

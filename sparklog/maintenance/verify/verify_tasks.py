@@ -35,8 +35,8 @@ class VerifyOrder(msgspec.Struct, frozen=True):
 class VerifyOutcome(msgspec.Struct, frozen=True):
     """The outcome of one task. `done` is the finished work, by store and topic.
 
-    `differing` has a pair for each object with a difference: its index in `VerifyOrder.objects`, and a check for each
-    of its stores.
+    `differing` has a pair for each object that is damaged or could not be read on some store: its index in
+    `VerifyOrder.objects`, and the checks on all its stores.
     """
 
     done: Done
@@ -50,7 +50,10 @@ def verify_objects(payload: bytes) -> bytes:
 
 
 def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
-    """Verify the objects of the order. If a store does not answer, the object's check says so."""
+    """Verify the objects of the order on all their stores. If a store does not answer, its check has the error.
+
+    After FAILURES_IN_A_ROW objects that could not be read on a store, the store is not asked any more.
+    """
     failed: dict[StoreId, int] = {}
     silent = set(order.silent)
 
@@ -78,7 +81,10 @@ def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
 
 
 def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, ...]]:
-    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object."""
+    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object.
+
+    An object counts with its bytes on all stores together.
+    """
     return packs(objects, (_bytes_on_all_stores, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
@@ -87,5 +93,5 @@ def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
 
 
 def stored_bytes(object_: NewObject) -> int:
-    """The size in bytes of the object and its index together."""
+    """The size in bytes of the object and its index together, on one store."""
     return object_.size_bytes + object_.index_size_bytes

@@ -4,7 +4,7 @@
         -> rewrite (Python tasks); all in one Spark job
 
 The mark of a record is 2 * its offset, plus 1 for a tombstone. No process holds all keys. If Spark repeats a rewrite,
-each attempt uploads under its own names. The driver gets the result of one attempt; objects of the others are orphans.
+each attempt uploads objects of its own. The driver gets the result of one attempt; the objects of others are orphans.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class SparkKeyShuffle:
                 self._session = self._session()
             return _on_spark(self._session, list(reads), list(rewrites))
         except Exception as error:  # Spark raises many kinds; for a job they all mean that the shuffle failed
-            raise SparklogError(
-                f"Spark could not compact {counted(len(rewrites), 'segment')}: {brief(error)}"
-            ) from error
+            raise SparklogError(f"Spark could not compact {counted(len(rewrites), 'range')}: {brief(error)}") from error
 
 
 def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) -> list[bytes]:

@@ -29,7 +29,7 @@ class SparkTasks:
         self._session = session
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        """The result of `task` for each payload, in order. Raises SparklogError if Spark gives up on running them."""
+        """Return the result of `task` for each payload, in order. Raises SparklogError if a task fails for good."""
         if not payloads:
             return []
         if callable(self._session):

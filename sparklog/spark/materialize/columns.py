@@ -1,8 +1,8 @@
 """The rows of a table: unchanged records, or the fields of JSON values and keys as columns.
 
-Unchanged records have the columns of Spark's Kafka source. With a schema, its fields are columns, and the log's own
-columns begin with `_`. If a value is not one JSON object of the schema, its bytes are in `_bad_value`, and its columns
-are null.
+Unchanged records have the columns of Spark's Kafka source. With a schema for values or keys, the fields of the schema
+are columns, and the names of the log's own columns begin with `_`. If a value is not one JSON object of the schema, its
+bytes are in `_bad_value`, and the columns of its fields are null; a key's bytes are in `_bad_key`.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
     """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    The new column is null where the JSON is bad. Spark's reader ignores anything after the first JSON value. To find
-    it, this function wraps each text in an object with two fields: the text, then a field with an unguessable name. If
-    Spark finds the second field, the text was a single JSON value.
+    The new column is null where the JSON is bad. JSON with more text after the first value is bad too, but Spark's
+    reader ignores that text. So this function wraps each text in an object with two fields: the text, then a field with
+    an unguessable name. If Spark finds the second field, the text was a single JSON value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -154,7 +154,7 @@ def latest_of(records: DataFrame) -> DataFrame:
 
     Within a partition, the record with the greatest offset is the newest. A key is in several partitions only if
     partitions were added or the writer chose them: then the latest timestamp decides, and for equal timestamps the
-    greatest partition. A record without a key is an error, raised in a task.
+    greatest partition. A record without a key fails the task with InvalidRecord.
     """
     from pyspark.sql import functions as sql
 
@@ -176,7 +176,7 @@ def latest_of(records: DataFrame) -> DataFrame:
 
 
 def is_newer(layout: Layout, row: str, than: str) -> str:
-    """The SQL condition that row `row` holds a newer record than row `than` of the same key; see `latest_of`.
+    """Return SQL that is true if row `row` has a newer record than row `than` of the same key, as in `latest_of`.
 
     `row` and `than` are aliases of two tables in the SQL statement that uses the condition.
     """
@@ -195,7 +195,7 @@ def _place() -> Column:
 
 
 def _refusal(*parts: Column) -> Column:
-    """A column that fails the task with the text in `parts`; `spark_errors.explained` makes an InvalidRecord of it."""
+    """Return a column that fails the task with the text in `parts`. `spark_errors.explained` returns InvalidRecord."""
     from pyspark.sql import functions as sql
 
     code = f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: "
@@ -219,7 +219,7 @@ def _quoted(name: str) -> str:
 
 
 def empty_rows(session: SparkSession, layout: Layout) -> Any:
-    """An empty frame with the columns of this layout. Raises InvalidOption if the layout's schemas are wrong."""
+    """Return a DataFrame without rows, with the columns of `rows_of`. Raises InvalidOption if a schema is wrong."""
     from sparklog.spark.schema import RECORDS_SCHEMA
 
     return rows_of(session.createDataFrame([], RECORDS_SCHEMA), layout)

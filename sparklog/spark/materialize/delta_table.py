@@ -63,7 +63,7 @@ def check_delta(session: SparkSession) -> None:
 
 
 class JobCommit(NamedTuple):
-    """The job's last commit in a table. `is_last`: no other writer has committed to the table since."""
+    """The last commit of the materialize job in a table. `is_last`: no other writer has committed since."""
 
     position: TablePosition
     committed_at: datetime
@@ -114,7 +114,7 @@ class DeltaTable:
         return None
 
     def last_version(self) -> int:
-        """The version of the last commit. Raises NotFound or InvalidInput if there is no such table."""
+        """Delta's version of the table. Raises NotFound or InvalidInput if there is no such table."""
         return int(str(self._one(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1", "version")))
 
     def table_id(self) -> str:
@@ -149,7 +149,7 @@ class DeltaTable:
             raise explained(error, self.name) from error
 
     def append(self, rows: DataFrame, position: TablePosition) -> None:
-        """Add rows in one commit that moves the table to `position`. Delta skips a step that the table has already."""
+        """Add rows in one commit that also stores `position`. If the table has that step already, nothing is added."""
         options = {
             "txnAppId": position.app_id,
             "txnVersion": str(position.step),
@@ -158,9 +158,10 @@ class DeltaTable:
         self._save(rows, "append", options)
 
     def merge(self, rows: DataFrame, layout: Layout, position: TablePosition) -> None:
-        """Replace, add and delete rows by key in one commit that moves the table to `position`.
+        """Replace, add and delete rows by key, in one commit that also stores `position`.
 
-        A record older than its key's row in the table is ignored.
+        `rows` has one row per key; those with TOMBSTONE true delete. A row older than the table's row of its key has no
+        effect.
         """
         view = f"materialized_{new_id()}"
         columns = [name for name in rows.columns if name != TOMBSTONE]

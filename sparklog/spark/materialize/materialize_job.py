@@ -59,8 +59,8 @@ def run_materialize(
 ) -> JobReport:
     """Bring a table up to the high watermarks of a topic. `spark` returns a session with Delta Lake.
 
-    Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table has another topic or another mode), DataLoss
-    (records were removed before the table got them), InconsistentClusterId. Failures after planning are in the report.
+    Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table has another topic or another mode), DataLoss (see
+    `Table.fail_on_data_loss`), InconsistentClusterId. Failures after planning are in the report.
     """
     options["topics"] = [topic]
     return run_job(MaterializeJob(topic, table, spark), cluster_url, **options)
@@ -84,7 +84,7 @@ class MaterializeJob:
 
     @property
     def notes(self) -> list[str]:
-        """Warnings about lost records, and for each column the number of values that do not match the schema."""
+        """Warnings, and for each of the columns BAD_KEY and BAD_VALUE the number of values kept there."""
         bad = [f"not of the schema: {counted(count, 'value')}, kept in {name}" for name, count in self._bad.items()]
         return self._warnings + bad
 
@@ -125,9 +125,9 @@ class MaterializeJob:
     # ---- the table --------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Open the table, in a session that only this job uses.
+        """Open the table in a new session, which only this job uses.
 
-        Delta takes the step number of a MERGE from settings of the session.
+        A shared session would not do: Delta takes the step number of a MERGE from settings of the session.
         """
         from sparklog.spark import register
 
@@ -139,7 +139,7 @@ class MaterializeJob:
         self._delta = DeltaTable(self._session, self._table.name)
 
     def _prepare(self) -> None:
-        """Create the table if there are records for it, or add the columns that an existing table lacks."""
+        """Add the columns that the table lacks. If there is no table, create it, unless there are no records for it."""
         rows = empty_rows(self._session, self._table.layout)
         if not self._delta.exists():
             if not self._rows:
@@ -187,9 +187,9 @@ class MaterializeJob:
         )
 
     def _close_rows(self) -> None:
-        """Set the outcome of partitions that are still planned: DONE if this run wrote records of them, else OVERTAKEN.
+        """Set the outcome of each partition whose row is still planned: DONE if this run wrote records of it.
 
-        OVERTAKEN means that another copy of the job wrote all of the partition's records.
+        Otherwise OVERTAKEN: other copies of the job wrote all of its records.
         """
         for partition, row in self._rows.items():
             if row.outcome is WorkOutcome.PLANNED:
@@ -197,7 +197,7 @@ class MaterializeJob:
                 self._rows[partition] = msgspec.structs.replace(row, outcome=outcome)
 
     def _before(self, state: ClusterState, topic: Topic) -> TablePosition:
-        """Return the position from which the next step starts, with this run as its `run`."""
+        """Return the position of the last commit, from which the next step starts, with this run as its `run`."""
         if self._last_commit is None:
             return first_position(state, topic, self._table.layout.mode, self._run)
         return msgspec.structs.replace(self._last_commit.position, run=self._run)
@@ -276,9 +276,9 @@ class MaterializeJob:
         return loaded
 
     def _renew(self, frame: JobFrame) -> None:
-        """Write an empty step if the job's last commit is a week old and others have written to the table since.
+        """Write a step without records if others have written to the table and the job's last commit is a week old.
 
-        Otherwise Delta would drop that commit, and with it the table's position, from its history.
+        Delta drops old commits from its history, and with the job's last commit it would drop the table's position.
         """
         if self._last_commit is None or self._last_commit.is_last:
             return
@@ -333,7 +333,7 @@ def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructT
 
 
 def check_table(table: Table) -> None:
-    """Raise InvalidOption, before Spark starts, for impossible options."""
+    """Raise InvalidOption for options that can't work. Needs no Spark, so it can be called before Spark starts."""
     if not table.name.strip():
         raise InvalidOption("--table: wanted a name or a path, found an empty one")
     if table.records < 1:

@@ -68,7 +68,7 @@ class TablePosition(msgspec.Struct, frozen=True):
 
 
 def app_id(chain_id: str, topic_id: TopicId) -> str:
-    """The `txnAppId` of the commits to a table: Delta keeps the number of the last step under it."""
+    """The `txnAppId` of the commits that fill a table from this topic. Delta keeps the last step's number with it."""
     return f"sparklog/{chain_id}/{topic_id}"
 
 
@@ -83,9 +83,10 @@ def of_metadata(text: str | None) -> TablePosition | None:
 
 
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
-    """Raise Conflict if the table is filled from another topic, or in another mode. One topic fills one table.
+    """Raise Conflict if the table at `position` is filled from another topic than this one, or in another mode.
 
-    `core.reading.positions.right_up_to` checks that the chain is the same.
+    A topic that was deleted and created again counts as another topic. `core.reading.positions.right_up_to` checks that
+    the chain is the same.
     """
     if position.topic != topic:
         raise Conflict(

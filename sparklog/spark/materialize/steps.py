@@ -13,7 +13,7 @@ from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePositio
 
 
 class DueRange(NamedTuple):
-    """The offsets of a partition that the table lacks, up to the high watermark, and the partition's leader epoch."""
+    """The offsets of a partition that are due: the table lacks them, and they are below the high watermark."""
 
     offsets: OffsetRange
     leader_epoch: LeaderEpoch
@@ -49,7 +49,7 @@ def due_ranges(
 def _start(
     state: ClusterState, topic: Topic, partition: Partition, position: TablePosition | None
 ) -> tuple[Offset, str | None]:
-    """The first offset that the table lacks, and a text about lost records, or None if none are lost."""
+    """Return the first offset to add, and a text about lost records, which is None if none are lost."""
     if position is None:
         return partition.log_start, None
     place = f"{topic.name}-{partition.partition}"
@@ -68,7 +68,7 @@ def _start(
 
 
 class Step(NamedTuple):
-    """One commit: the offsets that it adds, by partition, and the position that it leaves behind."""
+    """One commit to the table: the offsets that it adds, by partition, and the table's position after it."""
 
     ranges: Mapping[PartitionIndex, OffsetRange]
     after: TablePosition
@@ -77,8 +77,8 @@ class Step(NamedTuple):
 def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
     """Return the step after `before`: all due offsets if they are at most `most_offsets`, else about that many.
 
-    In the second case it takes an equal fraction of each partition, but at least one offset, so every partition
-    advances.
+    In the second case, the step has the same fraction of the due offsets of each partition, but at least one offset, so
+    every partition advances.
     """
     total = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
     ranges: dict[PartitionIndex, OffsetRange] = {}

@@ -1,4 +1,4 @@
-"""Serve the JVM that started this process, until its end of the pipe is closed."""
+"""Serve the JVM that started this process, until the JVM closes its end of the pipe."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ class _Request(msgspec.Struct):
 
 
 class _StreamTasks(msgspec.Struct):
-    """`partitions`: what `StreamReader.partitions` returned, each pickled by Spark."""
+    """A request for the tasks of a micro-batch. `partitions`: from `StreamReader.partitions`, each pickled by Spark."""
 
     options: dict[str, str]
     partitions: list[bytes]
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
-    """A slice as Java reads it. `append_time_us` is absent if each record has its own timestamp."""
+    """A slice for Java to read. `append_time_us`: the timestamp of all records; absent if each has its own."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ class _Slice(msgspec.Struct, omit_defaults=True):
 
 
 class _Range(msgspec.Struct):
-    """Offsets [start, end) of a partition. `lost`: an election gave up some of them, so Python must read the range."""
+    """Offsets [start, end) of a partition. `lost`: an election gave up some records, so Python must read the range."""
 
     topic: str
     partition: int
@@ -75,7 +75,7 @@ class _Store(msgspec.Struct):
 
 
 class _ReadTaskForJava(msgspec.Struct):
-    """The work of one task. `task`: the same as a TaskToRead in MessagePack, so that Python can continue the read."""
+    """One task's work, for Java. `task`: the TaskToRead as MessagePack, with which Python can continue the read."""
 
     ranges: list[_Range]
     stores: dict[StoreId, _Store]
@@ -117,7 +117,7 @@ def _stores(payload: bytes) -> bytes:
 
 
 def _plan_read(payload: bytes) -> bytes:
-    """The tasks of a batch read.
+    """Return the plan of a batch read as JSON: the tasks, and warnings.
 
     Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
     """
@@ -144,7 +144,7 @@ def _plan_read(payload: bytes) -> bytes:
 
 
 def _stream_tasks(payload: bytes) -> bytes:
-    """The tasks of a micro-batch that the Python data source has planned."""
+    """Return, as JSON for Java, the tasks of a micro-batch that the Python data source has planned."""
     request = msgspec.json.decode(payload, type=_StreamTasks)
     options = parse_stream_read_options(request.options, default_cluster()).read
     partitions = [pickle.loads(body) for body in request.partitions]

@@ -48,7 +48,7 @@ class _Name(msgspec.Struct):
 
 
 def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
-    """Answer all requests until `requests` ends. If `protocol` is not PROTOCOL, each answer is UnsupportedVersion."""
+    """Answer all requests until `requests` ends. If the JAR's `protocol` is not PROTOCOL, answer UnsupportedVersion."""
     readers = OpenReaders()
     sending = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Continues reads of tasks where Java can't.
+"""Reads, for a task in Java, the rest of a range when Java can't continue.
 
 Python can read from every kind of store, and makes a new plan if an object was replaced since the plan was made.
 """
@@ -31,7 +31,7 @@ class _OfReader(msgspec.Struct):
 
 @dataclass
 class OpenReaders:
-    """The reads under way, by number. The JVM asks for one batch at a time, so that memory stays bounded."""
+    """The open reads, by number. The JVM asks for one batch of a read at a time, so that memory stays bounded."""
 
     _batches: dict[int, Iterator[pa.RecordBatch]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)

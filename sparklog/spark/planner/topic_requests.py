@@ -21,9 +21,10 @@ _REPLICATION: Final = ConfigKey("replication.factor", ValueType.INT, None, "Repl
 
 
 class _TopicRequest(msgspec.Struct):
-    """`options` are the catalog's. `properties` are to be set; `removed` are names of properties to be removed.
+    """A request of the catalog. `options` are the catalog's own, such as the address of the cluster.
 
-    `with_records`: drop the topic even if it has had records.
+    `properties`: properties of the topic to set. `removed`: names of properties to remove. `with_records`: drop the
+    topic even if it has had records.
     """
 
     options: dict[str, str]
@@ -49,7 +50,7 @@ def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
 
 
 def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
-    """Create a topic with the request's properties. False if it already exists.
+    """Create a topic with the request's properties. Return False if it already exists.
 
     Raises InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidConfig.
     """

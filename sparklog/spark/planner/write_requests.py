@@ -87,7 +87,7 @@ class _Format(msgspec.Struct):
 
 
 class _WritePlanForJava(msgspec.Struct):
-    """The plan of the tasks. `plan`: the same as a WritePlan in MessagePack, so that Python can raise task errors."""
+    """The plan of the tasks, for Java. `plan`: the WritePlan in MessagePack, with which Python raises task errors."""
 
     n0: int
     topic: str | None
@@ -123,7 +123,7 @@ class _Header(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A row that Java can't write, in the columns of `records_schema.canonical`."""
+    """A row that Java refused to write, with the columns of `records_schema.canonical`. `plan`: a WritePlan."""
 
     plan: bytes
     topic: str | None
@@ -155,9 +155,9 @@ class _Failure(msgspec.Struct):
 
 
 class _Failures(msgspec.Struct):
-    """`failures`: the stores that did not take an object. `written`: all uploads of the task that succeeded.
+    """The failed uploads of a task. `plan`: a WritePlan. `failures`: the stores that did not take an object.
 
-    Only `_without_failed` needs `written`.
+    `written`: all uploads of the task that succeeded; only `_without_failed` needs it.
     """
 
     plan: bytes
@@ -166,9 +166,10 @@ class _Failures(msgspec.Struct):
 
 
 def _plan_write(payload: bytes) -> bytes:
-    """Return the plan of a write. Returns null if the Python data source must do the write or raise the error.
+    """Return the plan of a write, as JSON; null if the Python data source must plan it instead.
 
-    Python can write more types, and to more stores, than Java.
+    Python plans a write that Java can't do, because of a column's type or of a store. It also raises the errors of
+    wrong options, and skips a write that was already done.
     """
     request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
@@ -208,8 +209,8 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
 def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
     """Return the plan of a write's tasks, or None if Python must do the write.
 
-    That is so if Java can't write to one of the stores, or if a partition has no store to write to. It is also so if a
-    store is catching up: Python remembers, from one task of a process to the next, which of such stores are slow.
+    Python must do it if Java can't write to one of the stores, if a partition has no store to write to, or if a store
+    is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow.
     """
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
@@ -278,7 +279,7 @@ def _abort_write(payload: bytes) -> bytes:
 
 
 def _refuse_row(payload: bytes) -> bytes:
-    """Raise the error of a row that Java can't write."""
+    """Raise the error for a row that Java refused to write."""
     from sparklog.client.plans.task_upload import check_rows
 
     row = msgspec.json.decode(payload, type=_Row)
@@ -297,16 +298,17 @@ def _refuse_row(payload: bytes) -> bytes:
 
 
 def _blame_stores(payload: bytes) -> bytes:
-    """Raise one error for stores none of which took an object."""
+    """Raise one error for an object that no store took. Its message has the reason of each store."""
     request = msgspec.json.decode(payload, type=_Failures)
     plan = msgspec.msgpack.decode(request.plan, type=WritePlan)
     raise most_hopeful(list(_errors(plan, request).items()))
 
 
 def _without_failed(payload: bytes) -> bytes:
-    """Return the TaskWritten of a task, corrected for the stores that failed.
+    """Return the TaskWritten of a task, corrected for the stores that failed, with the reason of each failure.
 
-    A store that was wiped or swapped is no longer a holder of the task's objects. The reason of each failure is added.
+    A store that was wiped or swapped is no longer a holder of the task's objects. Raises StoreUnavailable if an object
+    has no other holder.
     """
     request = msgspec.json.decode(payload, type=_Failures)
     plan = msgspec.msgpack.decode(request.plan, type=WritePlan)
@@ -318,7 +320,7 @@ def _errors(plan: WritePlan, request: _Failures) -> dict[StoreId, SparklogError]
 
 
 def _error(plan: WritePlan, failure: _Failure) -> SparklogError:
-    """The error of a store that did not take an object. Asks no store, because one that hangs would delay the task."""
+    """Return the error of a store that did not take an object. Asks no store: one that hangs would delay the task."""
     if failure.held_up_ms is not None:
         return too_slow(failure.held_up_ms, plan.lag_time_max_ms)
     if failure.incarnation is not None:

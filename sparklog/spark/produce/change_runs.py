@@ -40,10 +40,10 @@ def run_changes(
 
     `source` names the table. `mapping` must have a key. `target` must name an existing topic, and must have no
     transaction. The chain stores the last version that was written to the topic. If no version was written yet,
-    `starting_version` (default 0) is the first. With `dry_run`, only the next version is shown. Versions that were
-    written before an error stay. The report has the totals of all versions. Raises InvalidInput and its subclasses
-    (among others, if Delta no longer has the changes of a version that the topic lacks), NotFound, Conflict,
-    OutcomeUnknown.
+    `starting_version` (default 0) is the first. With `dry_run`, the next version is shown, and nothing is written.
+    Versions that were written before an error stay. The report has the totals of all versions. Raises InvalidInput and
+    its subclasses (among others, if Delta no longer has the changes of a version that the topic lacks), NotFound,
+    Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
     _check_key(mapping)
@@ -101,7 +101,7 @@ def _sum(before: ProduceReport, last: ProduceReport) -> ProduceReport:
 
 
 def _check_key(mapping: RowMapping) -> None:
-    """Raise InvalidOption if there is no key: a tombstone must name the key of a deleted row."""
+    """Raise InvalidOption if the mapping has no key: a deleted row becomes a tombstone, which must have a key."""
     if not mapping.key and mapping.key_expr is None:
         raise InvalidOption(
             "--changes: wanted --key or --key-expr, found neither: a deleted row is a tombstone of its key"

@@ -1,4 +1,4 @@
-"""Explains errors of values that Spark could not convert during the write: names the option or expression at fault."""
+"""Explains Spark's errors for values that it could not convert: names the option or expression they came from."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """Return the error to show for an error of a write of rows from `source`.
+    """Return the error to show if Spark failed to write rows from `source` with `error`.
 
-    If a value could not be converted, the text names its option or expression, if that is known.
+    If a value could not be converted, the message names the option or expression that the value came from, if known.
     """
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)

@@ -22,7 +22,10 @@ _FEED_COLUMNS: Final = ("_commit_version", "_commit_timestamp")
 
 
 def changes_app_id(table_id: str, topic_id: TopicId) -> str:
-    """The application id for the changes of a table in a topic. A table that was created again has another id."""
+    """Return the application id under which a table's changes are written to a topic.
+
+    A table that was dropped and created again has another `table_id`, and so another application id.
+    """
     return f"delta/{table_id}/{topic_id}"
 
 
@@ -43,7 +46,7 @@ def open_changes(session: SparkSession, path: str | None, table: str | None, ver
 
 
 def explained_of_feed(error: SparklogError) -> SparklogError:
-    """`error`, or an InvalidInput with advice if Delta has no change feed for a version."""
+    """Return `error`; if it says that Delta has no change feed for a version, return an InvalidInput with advice."""
     if "CHANGE_DATA" not in error.message:
         return error
     return InvalidInput(
@@ -56,7 +59,8 @@ def with_tombstones(rows: DataFrame) -> DataFrame:
     """Return the records of one version's changes. `rows` have the columns for the sink, and CHANGE.
 
     A key gets a tombstone if a row with this key was deleted or changed, and no new row (added, or the result of a
-    change) has it. So a row whose key changed leaves a tombstone of its old key.
+    change) has it. So a row whose key changed leaves a tombstone of its old key. If rows name their partition, a key
+    in another partition counts as another key.
     """
     from pyspark.sql import functions as sql
 

@@ -94,7 +94,10 @@ class InputSource(msgspec.Struct, frozen=True):
 
 
 def checked(source: InputSource) -> InputSource:
-    """The source with its format filled in. Raises InvalidOption, InvalidInput or NotFound before Spark starts."""
+    """Check the source without Spark, and return it with the format of its files filled in.
+
+    Raises InvalidOption, InvalidInput or NotFound.
+    """
     if (source.path is None) == (source.table is None):
         given = "neither" if source.path is None else "both"
         raise InvalidOption(f"wanted a SOURCE (a file or a directory) or --table NAME, found {given}")
@@ -123,7 +126,10 @@ def _reads_all_below(options: Mapping[str, str]) -> bool:
 
 
 def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:
-    """Return a `with` context: the session settings needed from `open_source` until the rows have been read."""
+    """Return a `with` context for reading a source: it applies the session settings that the read needs.
+
+    Enter it before `open_source`, and leave it after the rows have been read.
+    """
     if source.format == "csv":
         multiline = csv_options(source.options).dialect.multiline
     else:
@@ -208,7 +214,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
 
 
 def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, Row]:
-    """Return the name of the first file and its first row: the header, or a row that sets the number of columns."""
+    """Return the name of the first file and its first row. The row is the header, or it gives the number of columns."""
     row: Row | BadRow | None = None
     file = path
     for count in (1, _HEADER_LINES):
@@ -225,7 +231,7 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
 
 
 def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
-    """The frame with null for `null_value` and, if wanted, with the types that Spark infers for the columns `names`."""
+    """Return the frame with null in place of `null_value` and, with `infer_schema`, the types that Spark infers."""
     from pyspark.sql import functions as sql
 
     def value(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""The path of a source before Spark reads it: its format, and files that Spark would silently leave out."""
+"""Checks the path of a source before Spark reads it: finds its format, and files that Spark would leave out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 
 
 def local_path(path: str) -> Path | None:
-    """Return the path on this machine; None if it is on another system, or is a pattern."""
+    """Return `path` as a path of this machine; None if it is on another system, such as S3, or is a pattern."""
     if _GLOB.search(path):
         return None
     parsed = urlparse(path)
@@ -73,7 +73,7 @@ def _plain(path: str) -> str:
 
 
 def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
-    """Raise InvalidInput if Spark would read nothing at this path, or only part of the files.
+    """Raise InvalidInput if Spark would leave out files at this path. Paths on another system are not checked.
 
     `all_below`: Spark reads the files of all subfolders.
     """

@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     first: tuple[str, ...]
 
     def remarks(self) -> Iterator[str]:
-        """Yield a line each on rows without key, rows without value, timestamps and partitions, if there are any."""
+        """Yield lines for the user about rows without a key, rows without a value, timestamps and partitions."""
         if self.without_key:
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
@@ -45,7 +45,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(rows: DataFrame) -> Preview:
-    """Count all rows. They must have the columns of `written_columns`. Raises Spark's errors."""
+    """Count `rows`, which have the columns that `written_columns` returns. Raises Spark's errors."""
     from pyspark.sql import functions as sql
 
     absent = sql.lit(None)

@@ -3,9 +3,9 @@
 checks without Spark -> (already written? done) -> source -> columns for the sink -> (--dry-run stops here)
 -> create the topic if wanted -> one write -> report
 
-All rows are written, or none. If the write fails, a topic that this run created is deleted again if it is still empty.
-A killed run leaves the topic behind, without records, and the next run with --create uses it. Vacuum removes the
-objects of a failed write.
+All rows are written, or none. If the write fails, a topic that this run created is deleted again if it is still empty,
+unless the write is in doubt. A killed run leaves the topic behind, without records, and the next run with --create
+uses it. Vacuum removes the objects of a failed write.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ PROGRESS_EVERY_S = 5.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist.
+    """The cluster and topic to write to. If `create` is None, the topic must exist.
 
-    `bad_rows`: the treatment of unreadable rows.
+    `transaction`: --txn-app-id and --txn-version. `bad_rows`: the treatment of unreadable rows.
     """
 
     cluster: str
@@ -154,7 +154,7 @@ class _Produce:
         return with_tombstones(frame.select(*named, CHANGE))
 
     def _explained(self, error: Exception) -> SparklogError:
-        """The error to show for an error that stopped Spark."""
+        """Return the error to show for Spark's `error`. It says if another process deleted a topic during the run."""
         reason = explained_of_rows(error, self.source.name, self.mapping)
         gone = self.topics.deleted() if isinstance(reason, UnknownTopicOrPartition) else []
         if not gone:
@@ -165,9 +165,10 @@ class _Produce:
         )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
-        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them.
+        """Leave bad rows out if that is wanted (--on-bad-row skip).
 
-        Otherwise None, and `frame` unchanged.
+        Returns an Observation, which counts the bad rows during the write, and the frame without them. Otherwise
+        returns None and `frame` unchanged.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
@@ -219,7 +220,7 @@ class _Produce:
         return report
 
     def _show(self, frame: DataFrame, columns: dict[str, Column], exists: bool) -> ProduceReport:
-        """Show what would be written.
+        """Show the result of a dry run: counts, columns and the first rows.
 
         This fails, as the write would, for a row whose key, value or timestamp cannot be computed, and for a timestamp
         that the topic refuses.

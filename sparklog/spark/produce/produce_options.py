@@ -1,4 +1,4 @@
-"""`--option KEY=VALUE` for CSV and JSON. The names are Spark's, although Python reads these files."""
+"""Parses `--option KEY=VALUE` for CSV and JSON files. The names are Spark's, although Python reads these files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def json_options(given: Mapping[str, str]) -> JsonOptions:
 
 
 def _known(kind: str, given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The options for files of `kind`, in the spelling of `names`. Case does not matter.
+    """Return the options for files of `kind`, each under its name as spelled in `names`. Case does not matter.
 
     Raises InvalidOption for an option that is not among `names`.
     """

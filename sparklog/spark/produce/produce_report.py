@@ -20,10 +20,10 @@ class ProduceReport(msgspec.Struct, frozen=True):
 
     `records` and `bytes` count the written records. With --dry-run they count the records that would be written, and
     `bytes` counts keys and values. `skipped`: nothing was written, because the application had already written this
-    version or a later one. `entry`: the chain entry of the commit, None if nothing was written. `bad_rows`: the number
-    of unreadable rows; they were left out or went to `dead_letter_topic`, and are not in `records`. `delta_versions`:
-    with --changes, the table's versions [start, end) that were written; `entry` and `partitions` are then those of the
-    last version.
+    version or a later one; with --changes, because the topic had all versions. `entry`: the chain entry of the commit,
+    None if nothing was written. `bad_rows`: the number of unreadable rows; they were left out or went to
+    `dead_letter_topic`, and are not in `records`. `delta_versions`: with --changes, the table's versions [start, end)
+    that were written; `entry` and `partitions` are then those of the last version.
     """
 
     source: str

@@ -25,7 +25,7 @@ def check_report_is_no_source(report: str | None, source: str | None) -> None:
 
 
 def _path(source: str) -> str | None:
-    """The source as a path or pattern on this machine, or None if it is on another system."""
+    """Return the source as a path or pattern of this machine; None if it is on another system, such as S3."""
     parsed = urlparse(source)
     if parsed.scheme == "file":
         return unquote(parsed.path)
@@ -33,9 +33,9 @@ def _path(source: str) -> str | None:
 
 
 def _is_read(report: Path, source: str) -> bool:
-    """True if a read of `source` includes the report: `source` names this file or a directory around it.
+    """True if a read of `source` includes the report: `source` names this file or a directory that contains it.
 
-    Spark skips the report if a name on the way from that directory to it begins with _ or a dot.
+    False if a file or folder name below that directory begins with _ or a dot, because Spark skips such names.
     """
     if Path(source).is_file():
         return report.exists() and report.samefile(source)

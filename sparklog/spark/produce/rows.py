@@ -58,7 +58,10 @@ def check_mapping(mapping: RowMapping) -> None:
 
 
 def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
-    """The columns for the sink, by name: [key], value, [timestamp], [partition]. Raises InvalidOption."""
+    """Return the columns to write, by name: value, and key, timestamp and partition if the mapping has them.
+
+    Raises InvalidOption, and InvalidInput for a map whose keys can't be names in a JSON object.
+    """
     seen = visible(frame)
     is_json = RAW in frame.columns
     columns = {
@@ -78,7 +81,7 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 
 
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
-    """Raise InvalidOption if expression `text` contains a *, which would include sparklog's own columns BAD and RAW.
+    """Raise InvalidOption if expression `text` has a *, which would stand for sparklog's columns BAD and RAW as well.
 
     Call it only for an expression that is valid over `visible(frame)`, which lacks these columns.
     """
@@ -163,7 +166,7 @@ def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
 
 
 def _text(frame: DataFrame, column: Column) -> Column:
-    """`column` as text: strings and bytes unchanged, structures as JSON, everything else cast to string."""
+    """Return `column` as text: strings and bytes unchanged, structs, arrays and maps as JSON, others cast to string."""
     from pyspark.sql import functions as sql
 
     kind = _type(frame, column)
@@ -176,7 +179,7 @@ def _text(frame: DataFrame, column: Column) -> Column:
 
 
 def _json(frame: DataFrame, names: Sequence[str]) -> Column:
-    """A column with a JSON object of the columns `names`, including those that are null."""
+    """Return a column with a JSON object for each row. Its fields are the columns `names`, null ones included."""
     from pyspark.sql import functions as sql
 
     column = sql.struct(*map(quoted, names))
@@ -211,7 +214,7 @@ def _fields(names: Sequence[str]) -> Column:
 
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
-    """A column with the result of `function` for each row's JSON object, exactly as in the file."""
+    """Return a column with the result of `function` for each row, called with the row's JSON text from the file."""
     from sparklog.spark.installed import arrow_function
 
     def texts(documents: pa.Array) -> pa.Array:

@@ -34,16 +34,16 @@ from sparklog.core.types import TopicId
 
 
 class NewTopic(msgspec.Struct, frozen=True):
-    """The topic to create if it does not exist. An existing topic must match."""
+    """The topic to create if it does not exist. An existing topic must have these partitions (None: any) and config."""
 
     partitions: int | None = None
     config: Mapping[str, str] = {}
 
 
 class WrittenTopics:
-    """The topic for good rows and, if given, the one for bad rows.
+    """The topic for good rows and, if given, the topic for bad rows.
 
-    If the constructor's argument `create` is None, both topics must exist.
+    If the constructor's argument `create` is None, each of them must exist.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class WrittenTopics:
         return self._topic in self._ids
 
     def config(self) -> TopicConfig:
-        """The config of the topic for good rows, or the config that a new topic would get."""
+        """The config of the topic for good rows, or the config that it would get if it does not exist yet."""
         state = self._connection.follower.newest_state()
         topic = state.topic_named(self._topic)
         if topic is not None:
@@ -85,7 +85,10 @@ class WrittenTopics:
 
     @contextmanager
     def created(self) -> Iterator[None]:
-        """Create the missing topics. If the block fails, new topics that are still empty are deleted again."""
+        """Create the missing topics. If the block fails, new topics that never had records are deleted again.
+
+        After OutcomeUnknown they stay, because the write may still land.
+        """
         new: dict[str, TopicId] = {}
         try:
             if self._create is not None:
@@ -129,7 +132,7 @@ class WrittenTopics:
 
 
 def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> Topic | None:
-    """The topic `name`, or None if it does not exist but can be created as `wanted`.
+    """Return the topic `name`, or None if it does not exist but can be created as `wanted`.
 
     Raises UnknownTopicOrPartition if the topic does not exist and `wanted` is None. Raises Conflict or
     InvalidPartitions if an existing topic differs from `wanted`, and every error that creating a missing one would

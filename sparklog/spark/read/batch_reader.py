@@ -35,7 +35,7 @@ log = logging.getLogger("sparklog")
 
 
 class BatchReader(DataSourceReader):
-    """Reads records. It is pickled to the tasks, and Spark also pickles it before it calls `partitions`."""
+    """Reads records in a batch. Spark pickles it before it calls `partitions`, and for each task."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         """`schema` has the columns to read, in order. Raises InvalidInput if the log has no such columns."""
@@ -43,7 +43,9 @@ class BatchReader(DataSourceReader):
         self.options = options.for_tasks()
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for each task, ordered by (topic, partition, offset); none if there is nothing to read.
+        """Plan the read. Return an InputPartition for each task, ordered by (topic, partition, offset).
+
+        The list is empty if there is nothing to read.
 
         Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
         """

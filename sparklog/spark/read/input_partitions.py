@@ -15,14 +15,17 @@ from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
 
 def input_partitions(tasks: Sequence[list[RangeToRead]], addresses: StoreAddresses) -> list[InputPartition]:
-    """An InputPartition for each task."""
+    """Return an InputPartition for each task. A task is the list of ranges that it reads."""
     return [InputPartition(msgspec.msgpack.encode(TaskToRead(addresses, ranges))) for ranges in tasks]
 
 
 def read_task(
     partition: InputPartition | None, columns: tuple[str, ...], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+    """Yield the records of one task's ranges, each range in offset order.
+
+    Raises DataLoss, Damaged, and the stores' errors.
+    """
     plan = plan_of(partition)
     if plan is None:
         return

@@ -37,7 +37,10 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain. `newest`: the newest coordinator when the read was planned."""
+    """The work of one task: to read the entries [first, end) of the chain, those that still exist.
+
+    `newest`: the newest coordinator when the read was planned.
+    """
 
     addresses: StoreAddresses
     first: int
@@ -56,7 +59,7 @@ class MetadataReader(DataSourceReader):
         self.columns = columns_of(schema, metadata_schema(self.table))
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for each task: one for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
+        """Plan the read. Return a partition for each ROWS_PER_TASK rows of the state, or ENTRIES_PER_TASK entries."""
         connection = shared(self.options.cluster, self.options.storage)
         state = connection.follower.newest_state()
         if self.table == "writes":
@@ -101,7 +104,7 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 
 def _oldest_block(store: ObjectStore) -> int:
-    """Return the block of the oldest entry that has not been deleted; 0 if there is no entry."""
+    """Return the number of the block with the oldest entry that has not been deleted; 0 if there is no entry."""
     first = store.first_key_after(LOG, LOG)
     return 0 if first is None else entry_block(parse_entry_key(first))
 

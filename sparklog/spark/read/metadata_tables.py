@@ -162,9 +162,10 @@ def table_schema(table: str) -> pa.Schema:
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of a metadata table, ordered by topic and partition; segments by offset, replicas by preference.
+    """Return the rows of a metadata table other than `chain` and `writes`, ordered by topic and partition.
 
-    `groups` has a row for each partition in which a group has committed, or which one of its members reads.
+    Within a partition, segments are ordered by offset, and replicas by preference. The rows of `groups` are ordered by
+    group first: one for each partition in which the group has committed, or which one of its members reads.
     """
     return _ROWS[table](state)
 
@@ -185,7 +186,7 @@ def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
 
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
-    """The rows as one batch. In `rows`, times are microseconds since the epoch and maps are (key, value) pairs."""
+    """Return `rows` as one batch. Times in `rows` are microseconds since the epoch; maps are (key, value) pairs."""
     schema = table_schema(table)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(

@@ -27,11 +27,11 @@ Row = tuple[Any, ...]
 
 
 class WritesToRead(msgspec.Struct, frozen=True):
-    """The work of one task: the entries to read, and writes that need no reading.
+    """The work of one task: the entries to read, and writes that the state itself has.
 
-    `commands`: by entry to read, the ids of the commands that the state keeps. `applications`: (app id, version) of
-    last writes of applications in these entries. `others`: last writes of applications in older entries. `topics`:
-    names by id.
+    `commands`: for each entry to read, the ids of its commands that the state keeps. `applications`: (app id, version)
+    of the last writes of applications in these entries. `others`: the last writes of applications in older entries,
+    for which nothing is read. `topics`: names by id.
     """
 
     addresses: StoreAddresses
@@ -42,7 +42,7 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, addresses: StoreAddresses) -> list[WritesToRead]:
-    """Return tasks that together yield every write once. `addresses`: the stores' addresses.
+    """Return tasks that together yield each write once. `addresses`: of the stores.
 
     The tasks divide the entries to read, in the order of the chain. If the last writes of some applications are in
     older entries, one more task at the end yields those writes, and reads no entry.

@@ -46,7 +46,7 @@ def open_checkpoint(url: str) -> ObjectStore:
 
 
 def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> bytes:
-    """The file of a micro-batch in the offset log.
+    """Return the content of a micro-batch's file in the offset log.
 
     Raises InvalidInput if the checkpoint belongs to another query or lacks the file, and the store's errors.
     """
@@ -57,7 +57,7 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """Return the file of a micro-batch in the offset log. If it can't be read, log a warning and return None.
+    """Return the content of a micro-batch's file in the offset log; if it can't be read, log a warning and return None.
 
     After such a failure, later calls for this checkpoint in this process return None at once, unless the store was only
     unavailable.
@@ -79,7 +79,7 @@ def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
 
 
 def digest_of(logged: bytes) -> str:
-    """The digest that identifies a file of the offset log, and so the input of its micro-batch."""
+    """Return the digest of a file of the offset log. It identifies the input of the file's micro-batch."""
     return hashlib.sha256(logged).hexdigest()
 
 
@@ -98,7 +98,10 @@ def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions
 
 
 def positions_in(logged: str) -> Iterator[StreamPositions]:
-    """The positions of sparklog's sources in a file of the offset log. Raises UnsupportedVersion, InvalidInput."""
+    """Yield the positions of each source that is a sparklog stream, from the text of a file of the offset log.
+
+    Raises UnsupportedVersion, InvalidInput.
+    """
     version, *rest = logged.splitlines() or [""]
     if version.strip() not in _VERSIONS:
         raise UnsupportedVersion(

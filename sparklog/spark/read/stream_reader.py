@@ -60,7 +60,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return StreamReader, (self.options.for_tasks(), schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The start of the first run. Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange."""
+        """Return the positions at which the first run starts.
+
+        Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange.
+        """
         from sparklog.log.read.read_errors import may_be_replaced
 
         connection = self._connection()
@@ -115,8 +118,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
 
-        If this is ReadMaxRows, Spark passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which takes
-        everything.
+        Spark passes this limit to `latestOffset`, except for `Trigger.Once`, for which it passes ReadAllAvailable. So
+        after ReadMaxRows, `latestOffset` can tell that `Trigger.Once` wants everything.
         """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -124,16 +127,16 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return ReadMaxRows(limits.max_offsets or _MOST_ROWS) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix the current end as the end of this run."""
+        """Let this run end at the present high watermarks. Spark calls this for `Trigger.AvailableNow`."""
         from sparklog.client.plans.stream_plan import newest_positions
 
         state = self._connection().follower.newest_state()
         self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return the end of the log when the last micro-batch was planned, or None before the first plan.
+        """Return the high watermarks when the last micro-batch was planned; None before the first plan.
 
-        Spark computes the stream's lag from it, for its progress reports.
+        With AvailableNow, return at most the end of the run. Spark computes the stream's lag from it, for its reports.
         """
         return None if self._newest is None else to_json(self._newest)
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """The ranges of one task, and the stores' addresses: everything that is known only when the read is planned."""
+    """The part of a task that the planner decides: the ranges to read, and the addresses of the stores."""
 
     addresses: StoreAddresses
     ranges: list[RangeToRead]
 
 
 def addresses_for(connection: Connection, state: ClusterState, zone: str) -> tuple[Stores, StoreAddresses]:
-    """Return the cluster's stores for a planner, and their addresses for tasks. Both prefer stores in `zone`."""
+    """Return the stores for the planner itself, and their addresses for its tasks. Reads by both prefer `zone`."""
     stores = connection.stores(state)
     nearest = stores.at(replace(stores.addresses, zone=zone))
     return nearest, replace(connection.addresses(state), zone=zone)
@@ -42,7 +42,7 @@ def addresses_for(connection: Connection, state: ClusterState, zone: str) -> tup
 def read_range(
     range_: RangeToRead, addresses: StoreAddresses, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+    """Yield the records of a range in offset order. Raises DataLoss, Damaged, and the stores' errors."""
     return scan(
         range_,
         Stores(addresses),

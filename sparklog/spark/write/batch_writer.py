@@ -75,14 +75,14 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
 
 
 def warn_of(options: WriteOptions, schema: StructType) -> None:
-    """Log a warning about options and columns that the write ignores."""
+    """Log a warning if the write ignores options, and one if it ignores columns."""
     for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
         if warning is not None:
             log.warning("%s", warning)
 
 
 def planned_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
-    """The writer of rows of `schema`.
+    """Plan a write of rows of `schema`, and return its writer. Logs nothing.
 
     Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (the version was already written, with other
     input), and the cluster's errors.
@@ -127,8 +127,8 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one batch write; see the module. `plan`: a WritePlan as MessagePack.
 
-    `done`: None if the write is needed. If the application has already written the version of this write, `done` is the
-    last version that it has written.
+    `done`: the last version that the application has written, if that includes the version of this write, so that
+    nothing is to be written. Otherwise None.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
@@ -189,9 +189,9 @@ class BatchWriter(DataSourceArrowWriter):
             log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log a warning. The objects stay, because a commit whose reply was lost may have named them.
+        """Log a warning. The uploaded objects stay, because a commit whose reply was lost may have named them.
 
-        Vacuum removes orphans.
+        If no commit has, they are orphans, and vacuum removes them.
         """
         log.warning(
             "sparklog write %s was given up by Spark; the objects of its tasks are not part of the log unless an "
@@ -270,7 +270,8 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
 def _check_durability(durability: Durability, partitions: dict[str, int]) -> None:
     """Raise InvalidRequiredAcks for a write to several partitions, unless it has acks=all and push replication.
 
-    Otherwise readers could see only a part of the write. `partitions`: the number of written partitions by topic.
+    Without both, readers could see one partition's records before another's. `partitions`: the number of written
+    partitions by topic.
     """
     if durability == Durability():
         return
@@ -294,9 +295,9 @@ def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
 
 
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
-    """Raise InvalidInput, before the commit, if executors wrote the objects of a file:// cluster to their own disks.
+    """Raise InvalidInput if executors wrote the objects of a file:// cluster to disks that this host can't read.
 
-    All hosts must share the cluster's path.
+    `hosts`: the hosts of the tasks, which must share the cluster's path with the driver. Call this before the commit.
     """
     elsewhere = sorted(hosts - {socket.gethostname()})
     if not elsewhere or not plan.addresses.cluster.startswith("file:"):
@@ -348,9 +349,10 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """Return by topic: the number of written records that retention would remove at once, and `retention.ms`.
+    """Return, by topic, the number of written records that are already older than `retention.ms`, and `retention.ms`.
 
-    Retention removes whole slices, so only slices whose newest record is too old count.
+    The next run of retention would remove them. It removes whole slices, so a slice counts only if its newest record is
+    too old. A topic without such records is not in the map.
     """
     from sparklog.core.maintenance.retention_rule import expired_below_us
 

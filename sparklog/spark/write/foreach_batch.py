@@ -2,13 +2,13 @@
 
     query = orders.writeStream.foreachBatch(exactly_once(shout, group="billing", topic="shouted")).start()
 
-The query's id, with the group and the topic, is the write's `txnAppId`, and the micro-batch's number its `txnVersion`:
-so a micro-batch that Spark repeats adds nothing, and one function may write to several topics. The offsets come from
-the rows themselves: the offset after the last row of each partition. So the group has consumed exactly the input of the
-output, even if the query has a filter before it.
+The query's id, with the group and the topic, is the write's `txnAppId`, and the micro-batch's number its `txnVersion`.
+So a micro-batch that Spark repeats adds nothing, and a function for `foreachBatch` may call one `exactly_once` for each
+of several topics. The input offsets come from the rows that the function gets: in each partition, the offset after the
+last row. So they are the offsets of exactly those rows, even if the query has a filter before it.
 
-The query's log of offsets holds the input of a micro-batch, and a digest of it is part of the write. A micro-batch that
-is planned again under an old number is refused, because it is not a repeat.
+The query's offset log has the input of a micro-batch, and a digest of it is part of the write. A micro-batch that is
+planned again under an old number has another digest, so it is refused: it is not a repeat.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ class ExactlyOnce:
         self.options = dict(options)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a micro-batch. Spark calls this in the driver. Raises InvalidInput, and the errors of a batch write."""
+        """Write a micro-batch and, in the same commit, its input offsets. Spark calls this in the driver.
+
+        Raises InvalidInput (the source's columns are missing, the query is not known, or the micro-batch was already
+        written from other rows), and the errors of a batch write.
+        """
         missing = [name for name in _PLACE if name not in batch.columns]
         if missing:
             raise InvalidInput(
@@ -82,10 +86,10 @@ class ExactlyOnce:
             batch.unpersist()
 
     def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
-        """Raise InvalidInput if this run has written the micro-batch already, from other rows or by another function.
+        """Raise InvalidInput if this run has written the micro-batch already, from other rows or by another object.
 
-        Such a write would count as a repeat, and add nothing. A second call of the same function with the same rows is
-        a repeat, and harmless.
+        With the same `app_id`, such a write would count as a repeat and add nothing, so its rows would be lost. A
+        second call of the same object with the same rows is a harmless repeat.
         """
         call = (run_id, batch_id, self, batch.semanticHash())
         before = _CALLS.get(app_id)
@@ -102,7 +106,7 @@ class ExactlyOnce:
 
 
 def _consumed(batch: DataFrame) -> dict[str, dict[str, int]]:
-    """The offset after the last row of each partition, by topic and partition."""
+    """Return the offset after the last row of each partition, by topic and then by partition (as text)."""
     ends: dict[str, dict[str, int]] = {}
     for row in batch.groupBy("topic", "partition").agg(f.max("offset").alias("last")).collect():
         ends.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
@@ -123,9 +127,10 @@ def _query_of(batch: DataFrame) -> str:
 
 
 def _running_query(batch: DataFrame) -> _RunningQuery | None:
-    """Return the query that runs in this thread; None under Connect, in a user's thread, or if Spark can't tell.
+    """Return the query that runs in this thread, or None if Spark does not report it.
 
-    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so this asks the JVM.
+    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so this asks the JVM. That fails
+    under Spark Connect, and in a thread that the user started.
     """
     session: Any = batch.sparkSession
     try:

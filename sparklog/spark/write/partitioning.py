@@ -24,10 +24,10 @@ from sparklog.spark.installed import arrow_function, repartition_by_id
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
     """Fill in the column `partition` of `df`, and shuffle by it into `tasks` tasks (default: one per partition).
 
-    Each row gets the partition that the write would give it: the one in the column, else murmur2 of the key, else (for
-    a null key) one by its content. With fewer tasks than partitions, a task gets several whole partitions. With more,
-    several tasks share a partition, and rows of one key stay together. `cluster` defaults to SPARKLOG_CLUSTER.
-    Raises UnknownTopicOrPartition, InvalidInput.
+    A row keeps the partition that it has in this column. Otherwise it gets the partition of its key's murmur2 hash, as
+    in any write. A row without a key gets one by a hash of its content. With fewer tasks than partitions, all rows of a
+    partition go to one task. With more, several tasks share a partition, and rows of one key stay together. `cluster`
+    defaults to SPARKLOG_CLUSTER. Raises UnknownTopicOrPartition, InvalidInput.
     """
     partitions = _partitions(df, topic, cluster)
     count = partitions if tasks is None else tasks
@@ -62,7 +62,7 @@ def _partition(df: DataFrame, partitions: int) -> Column:
 
 
 def _lane(df: DataFrame) -> Column:
-    """Return a hash that chooses one of the tasks that share a row's partition: the same for all rows of a key."""
+    """Return a hash that chooses one of the tasks that share a partition. All rows of a key have the same hash."""
     anywhere = F.xxhash64(_content(df))
     return (
         F.coalesce(F.when(F.col("key").isNotNull(), F.xxhash64("key")), anywhere) if "key" in df.columns else anywhere
@@ -79,7 +79,10 @@ def _content(df: DataFrame) -> Column:
 
 
 def partitions_of(partitions: int) -> Callable[[pa.Array], pa.Array]:
-    """A function that maps keys (binary of any width) to their partitions (int32), and null to null."""
+    """Return a function that maps an Arrow array of keys to an array of their partitions (int32), and null to null.
+
+    The keys may be binary or large_binary. `partitions`: the number of the topic's partitions.
+    """
 
     def partition_of(keys: pa.Array) -> pa.Array:
         keys = keys.cast(pa.binary())  # spark.sql.execution.arrow.useLargeVarTypes makes them large

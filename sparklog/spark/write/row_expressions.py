@@ -40,14 +40,18 @@ def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[s
 
 
 def quoted(name: str) -> Column:
-    """The top-level column `name`, which may have any characters in its name."""
+    """Return the top-level column `name`. The name may contain any character, such as a dot or a backtick."""
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def expression(frame: DataFrame, option: str, text: str) -> Column:
-    """Parse `text`, a SQL expression over one row of `frame`. Raises InvalidOption with Spark's reason."""
+    """Parse `text`, a SQL expression over one row of `frame`.
+
+    Raises InvalidOption if Spark refuses it (with Spark's reason), or if it makes several columns, combines rows, or
+    makes several rows of one.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as sql
 
@@ -72,7 +76,10 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
 
 
 def columns_read(frame: DataFrame, text: str) -> set[str]:
-    """The columns that an expression reads, including those that a * in it stands for."""
+    """Return the names of the columns that the SQL expression `text` reads. A * in it stands for all columns.
+
+    Raises PySparkException if the expression is not valid over `frame`.
+    """
     from pyspark.sql import functions as sql
 
     read = frame.select(sql.expr(text))._jdf.queryExecution().analyzed().references().iterator()
@@ -85,7 +92,8 @@ def columns_read(frame: DataFrame, text: str) -> set[str]:
 def condition(frame: DataFrame, option: str, text: str) -> Column:
     """Parse `text`, a SQL condition over the rows of `frame`.
 
-    Raises InvalidOption for a wrong expression, and for one that Spark does not allow in a condition.
+    Raises the errors of `expression`, and InvalidOption if the type is not boolean or Spark does not allow the
+    expression in a condition.
     """
     from pyspark.errors import PySparkException
 

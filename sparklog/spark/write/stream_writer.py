@@ -1,12 +1,15 @@
-"""A stream write: each micro-batch is a batch write whose application is the query, and whose version is its number.
+"""Stream writes: each micro-batch is a batch write. Its application is the query, its version the micro-batch's number.
 
     begin_stream_write (planning) -> StreamWriter.write (each task attempt) -> StreamWriter.commit (driver)
 
 Spark makes two writers for every micro-batch, in two Python processes beside the driver: one plans the write, the other
 commits it. Only tasks can learn the query, the run and the number of the micro-batch, so their messages carry these.
-The message of Spark partition 0 also carries the plan. A micro-batch that is already written uploads nothing and
-commits nothing, however old it is: versions never expire. The checkpoint holds the input of a micro-batch, and the
-commit takes a digest of it: a micro-batch with an old number but another input is not taken for a repeat.
+The message of Spark partition 0 also carries the plan.
+
+If Spark repeats the last micro-batch that the query has written, tasks upload nothing and the commit changes nothing,
+however late that is: versions never expire. An older micro-batch is refused, because the checkpoint must have been set
+back. The last micro-batch is refused, too, if its input has changed. To find that out, the commit carries a digest of
+the input that the checkpoint records, if the checkpoint can be read.
 """
 
 from __future__ import annotations
@@ -56,9 +59,10 @@ class MicroBatch(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class StreamTaskMessage(TaskMessage):
-    """The result of one task attempt. `skipped`: it wrote nothing, because the micro-batch is already written.
+    """The result of one task attempt. `skipped`: it uploaded nothing, because the micro-batch is already written.
 
-    `plan` is the plan of the attempt; only Spark partition 0 sends it, because all tasks have the same plan.
+    `plan` is the plan of the write, as MessagePack, in the message of Spark partition 0. It is empty in the others,
+    because all tasks have the same plan.
     """
 
     micro_batch: MicroBatch
@@ -85,7 +89,7 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 class StreamWriter(StreamArrowWriter):
     """The writer of one micro-batch; see the module.
 
-    `written`: for each query, the last micro-batch that it had written when this write was planned.
+    `written`: by query id, the number of the last micro-batch that the query had written when this write was planned.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:
@@ -116,11 +120,12 @@ class StreamWriter(StreamArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit, in one command, all that the tasks uploaded. Does nothing if the micro-batch is already written.
+        """Commit, in one command, all uploads of the tasks. A repeat of the last written micro-batch changes nothing.
 
-        Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
-        set back, WriteLost if an election gave up the micro-batch, OutcomeUnknown, and the other errors of the command.
-        With a group, also raises InvalidInput, UnsupportedVersion or a store's error if the checkpoint can't be used.
+        Raises InvalidInput if the message of a task is missing, InvalidProducerEpoch if a newer run of the query has
+        written, OutOfOrderSequence if the checkpoint was set back, WriteLost if an election gave up the micro-batch,
+        OutcomeUnknown, and the other errors of the command. With a group, also raises InvalidInput, UnsupportedVersion
+        or a store's error if the checkpoint can't be used.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
         plan = next((message.plan for message in sent if message.spark_partition == 0), None)
@@ -145,10 +150,10 @@ class StreamWriter(StreamArrowWriter):
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
-        """Return the micro-batch's file in the query's offset log.
+        """Return the micro-batch's file in the offset log of the query's checkpoint.
 
-        Without a group, returns None if no checkpoint is given or the file can't be read. With a group, raises an error
-        if the file can't be read.
+        If the write commits offsets for a group, raises an error if the file can't be read. Otherwise returns None in
+        that case, or if the options name no checkpoint.
         """
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
@@ -157,10 +162,10 @@ class StreamWriter(StreamArrowWriter):
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """Return the input offsets of the micro-batch, to be committed with it; None without a group.
+        """Return the command that commits the input offsets of the micro-batch, or None if there is nothing to commit.
 
-        Raises InvalidInput if the query reads no stream of this cluster, and UnsupportedVersion or InvalidInput if the
-        offset log can't be read.
+        It is None without a group, and if no committed offset would change. Raises InvalidInput if the query reads no
+        stream of this cluster, and UnsupportedVersion or InvalidInput if the offset log has an unknown form.
         """
         from sparklog.client.groups.offsets import commit_of_stream
 
@@ -172,7 +177,7 @@ class StreamWriter(StreamArrowWriter):
         return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: ApplicationVersion) -> None:
-        """Raise WriteLost if an unclean election gave up the micro-batch after its tasks found it already written."""
+        """Raise WriteLost if an unclean election gave up the micro-batch after it was planned as already written."""
         state = shared(self.options.cluster, self.options.storage).follower.newest_state()
         known = state.applications.get(transaction.app_id)
         if known is None or not known.has_written(transaction.version):
@@ -183,7 +188,7 @@ class StreamWriter(StreamArrowWriter):
 
 
 def _checkpoint_of(options: WriteOptions) -> ObjectStore:
-    """The checkpoint of the query. Raises InvalidInput for an address that this process can't open."""
+    """Open the checkpoint of the query. Raises InvalidInput for an address that this process can't open."""
     assert options.checkpoint is not None, "options with a group have one"
     return open_checkpoint(options.checkpoint)
 

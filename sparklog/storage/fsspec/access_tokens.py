@@ -1,5 +1,6 @@
-"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall an event
-loop.
+"""Google's access tokens, fetched in a thread of their own.
+
+Google's libraries may block for a minute, which would stall an event loop.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class AccessTokens:
     def headers(self, timeout_s: float) -> dict[str, str]:
         """Return the headers that authorize a request. Waits at most `timeout_s` if a token must be fetched.
 
-        A slower fetch continues in the background, for the next call. Raises CloudRequestFailed or StoreUnavailable.
+        A slower fetch continues in the background, for the next call. Raises StoreUnavailable if there are no
+        credentials, and CloudRequestFailed if the token does not come in time or can't be fetched.
         """
         with self._lock:
             refresh = None if self._credentials and self._credentials.valid else self._begun()

@@ -155,7 +155,7 @@ class Azure:
 
 
 def _send_bit_by_bit(request: Any) -> None:
-    """Turn the request's body, which is bytes, into a stream, so that other requests are served while it is sent."""
+    """Replace the request's body, which is bytes, by a stream: other requests are then served while it is sent."""
     request.http_request.data = io.BytesIO(request.http_request.data)
 
 
@@ -213,9 +213,9 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
 
 
 def _connection_string(settings: AzureSettings) -> str | None:
-    """Return the connection string for an account on another server than Azure's; None without `endpoint_url`.
+    """Return the connection string for a server other than Azure's, such as an emulator; None without `endpoint_url`.
 
-    Raises ValueError if the account's name or key is missing.
+    Raises ValueError if neither the settings nor the environment have the account's name and key.
     """
     if settings.endpoint_url is None:
         return None

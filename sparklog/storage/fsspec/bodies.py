@@ -30,7 +30,7 @@ class Body:
         return cls(len(view), lambda start, end: bytes(view[start:end]))
 
     def pieces(self, piece_bytes: int = _READ_BYTES) -> Iterator[bytes]:
-        """The whole body, at most `piece_bytes` at a time."""
+        """Yield the whole body in order, at most `piece_bytes` at a time."""
         for start in range(0, self.size_bytes, piece_bytes):
             yield self.read(start, min(start + piece_bytes, self.size_bytes))
 

@@ -25,7 +25,10 @@ _of_parents: list[dict[_Surroundings, Any]] = []  # neither used nor closed in a
 
 
 def files_of(settings: object, make: Callable[[], Any]) -> Any:
-    """Return this process's file system for `settings` and the current environment variables."""
+    """Return this process's file system for `settings` and the current environment variables.
+
+    The first call for them gets it from `make`.
+    """
     here = tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith(_VARIABLES)))
     with _lock:
         files = _files.get((settings, here))
@@ -35,7 +38,7 @@ def files_of(settings: object, make: Callable[[], Any]) -> Any:
 
 
 def forget_files() -> None:
-    """Drop this process's file systems. The next request makes new ones."""
+    """Drop this process's file systems. A store first used later gets a new one; a store in use keeps its own."""
     with _lock:
         _files.clear()
 

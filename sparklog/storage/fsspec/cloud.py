@@ -1,4 +1,4 @@
-"""The interface of store.py to each kind of cloud storage: single requests, each sent once."""
+"""The interface between store.py and one kind of cloud storage: single requests, each sent once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class ObjectPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a listing: objects in ascending order, folders (ending with '/'), and the token of the next page."""
+    """Part of a listing: objects in ascending order of name, and folders, whose names end with '/'.
+
+    `token` is the token of the next page; None if there is none.
+    """
 
     objects: Sequence[ListedObject]
     folders: Sequence[str]
@@ -68,7 +71,8 @@ class Cloud(Protocol):
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
         """The bytes [start, end) of an object, or fewer if the object ends earlier.
 
-        Raises CloudRequestFailed if the object ends at `start` or before.
+        Raises CloudRequestFailed if the object ends at `start` or before. For an empty object, it may return no bytes
+        instead.
         """
         ...
 
@@ -78,8 +82,8 @@ class Cloud(Protocol):
         """Return one page of the objects whose names begin with `prefix` and are not less than `start`.
 
         If the field `starts_listings_anywhere` is False, `start` is ignored. `token` comes from the page before; None
-        asks for the first page. With `by_folder`, all names with the same text between the prefix and the next '/' are
-        listed as one folder.
+        asks for the first page. With `by_folder`, names with a '/' after the prefix are not listed: the page has their
+        folders instead, each once.
         """
         ...
 

@@ -18,9 +18,10 @@ _Seen = tuple[int, str | None]  # the size and the version of the whole object, 
 
 
 def read_whole(read: Read, shown: str) -> memoryview:
-    """The whole object: the first answer gives its size, and the remaining bytes are read in parallel.
+    """Return the whole object: the first answer gives its size, and the remaining bytes are read in parallel.
 
-    `shown`: the object's address, for error messages.
+    `shown`: the object's address, for error messages. Raises the errors of `read`, StoreUnavailable if another object
+    took its place meanwhile, and Damaged if a later answer gives a smaller size.
     """
     first, size_bytes, version = read(0, _FIRST_BYTES)
     if size_bytes <= len(first):
@@ -34,10 +35,11 @@ def read_whole(read: Read, shown: str) -> memoryview:
 
 
 def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size: Callable[[], int]) -> list[memoryview]:
-    """Return the bytes of each range [start, end). Raises Damaged if the object ends before a range does.
+    """Return the bytes of each range [start, end).
 
     `size` returns the object's size in bytes; it is called only if all ranges are empty. `shown`: the object's address,
-    for error messages.
+    for error messages. Raises the errors of `read` and `size`, Damaged if the object ends before a range does, and
+    StoreUnavailable if another object took its place meanwhile.
     """
     spans = united([(start, end) for start, end in ranges if start < end])
     bodies: list[memoryview] = [memoryview(b"")] * len(spans)

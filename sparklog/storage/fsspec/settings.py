@@ -76,7 +76,7 @@ def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Ma
 
 
 def parse_gs_url(url: str) -> tuple[str, str]:
-    """(bucket, prefix) of gs://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
+    """Return (bucket, prefix) from gs://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
     match = _GS_URL.fullmatch(url)
     if match is None:
         raise InvalidInput(f"a store in Google Cloud Storage is {GS_ADDRESS}, not {url!r}")
@@ -84,7 +84,10 @@ def parse_gs_url(url: str) -> tuple[str, str]:
 
 
 def parse_abfs_url(url: str) -> tuple[str, str, dict[str, str]]:
-    """(container, prefix, settings that the address gives) of an abfs:// or abfss:// address. Raises InvalidInput."""
+    """Return (container, prefix, settings) from an abfs:// or abfss:// address. Raises InvalidInput.
+
+    The prefix is empty or ends with '/'. The settings are the account's name and host, if the address has them.
+    """
     match = _ABFS_URL.fullmatch(url)
     if match is None:
         shown = "one with something else beside its '@'" if "@" in url else repr(url)

@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 def gcs_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
-    """The store at a gs:// address. Raises InvalidInput."""
+    """Return the store at a gs:// address. Raises InvalidInput."""
     bucket, prefix = parse_gs_url(url)
     read = read_settings(GcsSettings, settings, {})
 
@@ -63,7 +63,10 @@ def gcs_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
 
 
 def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
-    """The store at an abfs:// or abfss:// address; both use TLS. Raises InvalidInput."""
+    """Return the store at an abfs:// or abfss:// address. Raises InvalidInput.
+
+    Both schemes mean the same: TLS, unless the setting `endpoint_url` begins with http://.
+    """
     container, prefix, of_address = parse_abfs_url(url)
     read = read_settings(AzureSettings, settings, of_address)
 
@@ -156,8 +159,8 @@ class FsspecStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Sends one request to Google. For Azure it lists each folder on the way to that key: for an entry of the chain,
-        the folder of the blocks and then one block. It lists one folder more if `key` was the last in its folder.
+        Sends one request to Google. For Azure, lists the folders that lead to that key: for an entry of the chain, the
+        folder of all blocks and then one block. If `key` was the last in its folder, lists that folder too.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -181,10 +184,10 @@ class FsspecStore:
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Fail this process's open uploads that began before `before_ms`. Return their number.
+        """Fail this instance's open uploads that began before `before_ms` (ms since the epoch). Return their number.
 
-        There is nothing else to remove: an upload sends nothing before it is published, and Azure itself drops blocks
-        that have not become an object within a week.
+        Their `publish` raises StoreUnavailable. There is nothing else to remove: an upload sends nothing before it is
+        published, and Azure itself drops blocks that have not become an object within a week.
         """
         with self._uploads_lock:
             own = list(self._uploads)
@@ -234,10 +237,11 @@ class FsspecStore:
     def _repeated(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
-        """Send a request that is safe to repeat until it succeeds, and return its answer. Raises the store's errors.
+        """Send a request until it succeeds, and return its answer. The request must be safe to repeat.
 
-        But if the key is absent, or the object ends before the requested bytes, raises CloudRequestFailed.
-        `wanted`: the request in words, for errors. `more_ms`: extra time to move the bytes.
+        Raises the store's errors. But if the key is absent, or the object ends before the requested bytes, raises
+        CloudRequestFailed. `wanted`: the request in words, for errors. `more_ms`: extra time to move the bytes.
+        `writing`: True for a write.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:

@@ -104,10 +104,11 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The file system, the user, and the timeout of a call.
+    """An HDFS file system, the user of this process there, and the timeout of a call.
 
     `authority` is host:port, or a name service of Hadoop's configuration, or empty for the configuration's
-    fs.defaultFS. `hadoop` holds keys and values that take precedence over the configuration's files.
+    fs.defaultFS. `user`: None leaves it to hdfs-native. `hadoop` holds keys and values that take precedence over the
+    configuration's files.
     """
 
     authority: str
@@ -129,7 +130,7 @@ class HdfsAddress:
         return cls(authority, timeout_ms, settings.get("user"), tuple(sorted(hadoop.items())))
 
     def deadline(self, moved_bytes: int = 0) -> Deadline:
-        """The deadline of a call that begins now and moves `moved_bytes`."""
+        """Return the deadline of a call that begins now: `timeout_ms`, and 1 ms more for each KiB of `moved_bytes`."""
         return Deadline(self.timeout_ms + moved_bytes // _SLOWEST_BYTES_PER_MS)
 
 
@@ -140,7 +141,10 @@ class HdfsCalls:
         self._address = address
 
     def call(self, function: Callable[[Client], T], deadline: Deadline) -> T:
-        """Call `function` with a client and return its result. Raises CallFailed, at the latest at the deadline."""
+        """Call `function` with a client and return its result. Raises CallFailed, at the latest at the deadline.
+
+        Raises InvalidInput if no client can be made.
+        """
         client = _client(self._address)
         return self._run([partial(function, client)], deadline)[0]
 

@@ -43,7 +43,7 @@ _READ_BYTES: Final = 4 << 20  # size of one read; larger ranges are read in part
 
 
 def parse_hdfs_url(url: str) -> tuple[str, str]:
-    """(authority, path) of hdfs://host:port/path; the path does not end with '/'. Raises InvalidInput."""
+    """Return (authority, path) from hdfs://host:port/path; the path does not end with '/'. Raises InvalidInput."""
     match = _URL.fullmatch(url)
     parts = [part for part in match[2].split("/") if part] if match else []
     if match is None or not all(map(_PATH_PART.fullmatch, parts)):
@@ -56,9 +56,10 @@ def parse_hdfs_url(url: str) -> tuple[str, str]:
 class HdfsStore:
     """Objects as files under one directory. The first write creates the directory.
 
-    `settings`: timeout_ms (for one call of a method, plus a second for each MiB that it moves), user (HADOOP_USER_NAME,
-    for the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and
-    Kerberos are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
+    `settings` may have `timeout_ms`, `user`, and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*).
+    `timeout_ms` is the time for one call of a method; it gets about a second more for each MiB that it moves. `user` is
+    the HADOOP_USER_NAME of the whole process. High availability and Kerberos are configured by core-site.xml and
+    hdfs-site.xml in HADOOP_CONF_DIR.
 
     Keys are paths, so `a` and `a/b` can't both have an object: writing the second one raises InvalidInput.
     """
@@ -128,8 +129,8 @@ class HdfsStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Lists each directory on the way to that key, empty ones included: for an entry of the chain, the directory of
-        the blocks and then one block. Lists one directory more if `key` was the last in its directory.
+        Lists the directories that lead to that key, and empty ones before it: for an entry of the chain, the directory
+        of all blocks and then one block. If `key` was the last in its directory, lists that directory too.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -258,7 +259,7 @@ class HdfsStore:
         return [status for status in listed if status.path != path]  # a file lists itself
 
     def _entries(self, folder: str) -> list[tuple[str, FileStatus]]:
-        """Return names and statuses of a folder of keys ('' or ending with '/'), in the order of keys.
+        """Return the names and statuses in a folder of keys ('' or ending with '/'), in the order of keys.
 
         Names of directories end with '/', and are sorted with it. This gives the order of whole keys, including those
         in subfolders: `a-b` < `a/b`, although `a` < `a-b`.

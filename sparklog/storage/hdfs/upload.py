@@ -85,9 +85,9 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """Write and publish the whole object. If a data node fails, start again with a new temporary file.
+        """Write and publish the whole object: one call instead of `write` and `publish`. Raises their errors.
 
-        Raises the errors of `publish`.
+        If a data node fails, starts again with a new temporary file.
         """
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
@@ -234,10 +234,11 @@ class HdfsUpload:
         """Find out whether a failed rename has landed. Return if it has; otherwise raise.
 
         Deleting the temporary file decides it. If the file was there, the rename has not landed and never will, even if
-        its request is still on its way. If it was not there, either the rename or `remove_abandoned` has removed it.
-        Then the object under the key is compared with the written body: by content, or for a stream by length only,
-        because no other writer uses a stream's key. The delete is sent only once: if its answer is lost, the outcome
-        stays unknown.
+        its request is still on its way: raises StoreUnavailable, or InvalidInput if a directory is under the key. If
+        the file was not there, either the rename or `remove_abandoned` has removed it. Then the object under the key is
+        compared with the written body: by content, or for a stream by length only, because no other writer uses a
+        stream's key. Raises OutcomeUnknown if it differs, or if a call fails. The delete is sent only once: if its
+        answer is lost, the outcome stays unknown.
         """
         self._temporary = None
         deadline = Deadline(max(_SETTLE_MS, self._address.timeout_ms))
@@ -297,7 +298,11 @@ def _create(client: Client, path: str) -> RawFileWriter:
 
 
 def write_error(wanted: str, failed: CallFailed) -> SparklogError:
-    """Return the error to raise if the change `wanted`, such as "delete a/b", was certainly not made."""
+    """Return the error to raise if the change `wanted`, such as "delete a/b", failed.
+
+    All these errors mean that nothing was written. A put whose outcome is unknown needs OutcomeUnknown instead. A
+    delete may have been done: it is safe to repeat.
+    """
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
         case HdfsFailure.QUOTA:

@@ -53,11 +53,11 @@ class NoCoordinatorAnswers(StoreUnavailable):
 
 
 class NoCoordinator(InvalidInput):
-    """Something other than a coordinator is at the address."""
+    """The server at the address is not a coordinator, or its reply can't be read: it may run another version."""
 
 
 class Calls:
-    """Sends requests. Thread-safe.
+    """Sends requests to coordinators, with this process's token. Thread-safe.
 
     `settings` returns this process's settings. It is called again when a token was refused, so a long-running process
     picks up a new token from its config file.
@@ -145,7 +145,7 @@ def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
 
 
 def decoded(body: bytes, kind: type[T], address: str) -> T:
-    """Decode a reply of type `kind` from its body. Raises NoCoordinator if that is impossible."""
+    """Decode a reply of type `kind`. If that is impossible, raises NoCoordinator, whose `landed` is UNKNOWN."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:
@@ -207,7 +207,7 @@ def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed)
 
 
 def _plain(error: Exception) -> str:
-    """The reason for `error`, without the library's names of classes and objects."""
+    """Return the reason for `error` as text, without the library's names of classes and objects."""
     reason = error.__cause__ or error
     return (getattr(reason, "strerror", None) or str(reason)).strip()
 

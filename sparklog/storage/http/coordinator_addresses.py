@@ -28,7 +28,7 @@ READ_S: Final = 10.0  # longest wait for the reply to a read, so that a paused c
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorReply:
-    """A coordinator's reply, whose status is 200 or 206."""
+    """The reply of a coordinator to a read that succeeded (status 200 or 206)."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ def is_coordinator(url: str) -> bool:
 
 
 def addresses_in(url: str) -> tuple[str, ...]:
-    """The addresses in `http://host:7400[,http://host2:7400…]`, each once. Raises InvalidInput."""
+    """Return the addresses in `http://host:7400[,http://host2:7400…]`, in order, each once. Raises InvalidInput."""
     return tuple(dict.fromkeys(_address(part.strip()) for part in url.split(",")))
 
 
@@ -59,9 +59,9 @@ class Coordinators:
         self._first = 0  # index of the address that answered last
 
     def cluster(self) -> ClusterReply:
-        """The description of the cluster, from the first coordinator that answers.
+        """Return the description of the cluster, from the first coordinator that can give it.
 
-        Raises NoCoordinatorAnswers, NoCoordinator, AccessRefused.
+        Raises the errors of `get`, and NoCoordinator if the reply can't be read.
         """
         answer = self.get(CLUSTER)
         return decoded(answer.body, ClusterReply, self.addresses[self._first])
@@ -69,10 +69,12 @@ class Coordinators:
     def get(
         self, path: str, fields: Mapping[str, str] | None = None, headers: Mapping[str, str] = {}
     ) -> CoordinatorReply:
-        """The reply to a read, from the first coordinator that answers.
+        """Return the reply to a read, from the first coordinator that can give it.
 
-        Raises the error in the reply, and the errors of `cluster`. Raises InconsistentClusterId if all coordinators
-        that answer belong to another cluster.
+        Asks the next address if no coordinator answers, if the coordinator belongs to another cluster, or if another
+        one may succeed (see `_may_another_answer`). If all addresses fail, raises `all_failed` of their errors:
+        NoCoordinatorAnswers or another TryAgain if there is one, else for example NoCoordinator, InconsistentClusterId
+        or TlsFailed. Raises any other error in a reply, such as AccessRefused, at once.
         """
         failures: list[SparklogError] = []
         for index in self._in_order():
@@ -108,7 +110,10 @@ class Coordinators:
 
 
 def all_failed(failures: Sequence[SparklogError]) -> SparklogError:
-    """Combine the errors of all addresses into one, which is retriable if any of them is."""
+    """Combine the errors of all addresses into one: the first TryAgain, else the first error, with the texts of all.
+
+    Its `landed` is UNKNOWN if that of any of them is. A single error is returned as it is.
+    """
     if len(failures) == 1:
         return failures[0]
     chosen = next((error for error in failures if isinstance(error, TryAgain)), failures[0])
@@ -123,7 +128,7 @@ def _may_another_answer(error: SparklogError) -> bool:
 
 
 def _address(text: str) -> str:
-    """One address, without a '/' at its end. Raises InvalidInput."""
+    """Check one address, and return it without a '/' at its end. Raises InvalidInput."""
     wanted = "the address of a coordinator is like http://host:7400, several are separated by commas"
     if not is_coordinator(text):
         raise InvalidInput(f"{wanted}, found {text!r}" if "@" not in text else f"{wanted}")

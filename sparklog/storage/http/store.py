@@ -41,11 +41,11 @@ class HttpStore:
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, with one request for each range."""
+        """Return the bytes [start, end) of each range, with one request for each range. See ObjectStore."""
         return [self._range(key, start, end) for start, end in ranges]
 
     def size(self, key: str) -> int:
-        """Length in bytes. Raises KeyNotFound."""
+        """Length in bytes. Raises the errors of `get`."""
         stored = self._page(check_key(key), "", 1).keys
         if stored and stored[0].key == key:
             return stored[0].size_bytes

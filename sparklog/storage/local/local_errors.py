@@ -1,4 +1,4 @@
-"""Translation of the file system's errnos to errors for the caller."""
+"""Translates the errnos of the file system to sparklog's errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def read_error(wanted: str, error: OSError) -> SparklogError:
 
 
 def write_error(wanted: str, error: OSError) -> SparklogError:
-    """Return the error to raise if the change `wanted`, such as "delete /a/b", was certainly not made."""
+    """Return the error to raise if the change `wanted`, such as "delete /a/b", failed.
+
+    All these errors mean that nothing was written. A put whose outcome is unknown needs OutcomeUnknown instead. A
+    delete may have been done: it is safe to repeat.
+    """
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _FULL:
         return StoreFull(f"{message}; {MAKE_ROOM}")

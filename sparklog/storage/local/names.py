@@ -18,9 +18,9 @@ class DurableNames:
     """The temporary files of a store, and the durable names of its objects, below the directory `root`.
 
     `landmark` is a directory that is known to exist, or None. If it is missing, the disk was unmounted, and `root` is
-    now an empty mount point. `newest` returns the path of the newest object known to exist. If this object is not
-    below `root`, `root` may be an older copy of the store, so nothing is put there. These two paths are relative to
-    `root`; all others are absolute.
+    now an empty mount point. `newest`, unless it is None, returns the path of the newest object known to exist. If this
+    object is not below `root`, `root` may be an older copy of the store, so nothing is put there. These two paths are
+    relative to `root`; all others are absolute.
     """
 
     def __init__(self, root: str) -> None:
@@ -199,7 +199,7 @@ class DurableNames:
 
 
 def _is_at(folder: str, folder_fd: int) -> bool:
-    """True if the path still leads to the open directory. False if a disk was mounted there or unmounted since."""
+    """True if the path `folder` still leads to the open directory. False if a disk was mounted or unmounted there."""
     try:
         return os.path.samestat(os.stat(folder), os.fstat(folder_fd))
     except OSError:

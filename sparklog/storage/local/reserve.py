@@ -29,7 +29,7 @@ class Reserve:
         self.path = os.path.join(root, ".reserve")
 
     def size_bytes(self) -> int | None:
-        """The reserved bytes: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
+        """The size of the reserve: 0 after `give_back`, None if there is no such file. Raises the errors of a read."""
         try:
             return os.stat(self.path).st_size
         except ABSENT:
@@ -38,7 +38,7 @@ class Reserve:
             raise read_error(f"look at {self.path}", error) from error
 
     def make(self) -> None:
-        """Allocate the reserve if it is missing. Raises StoreFull and the other errors of a write."""
+        """Allocate the reserve if it is missing or was given back. Raises StoreFull and the other errors of a write."""
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:

@@ -87,11 +87,12 @@ class LocalStore:
         return f"LocalStore({self.url!r})"
 
     def keep_to(self, folder: str, newest: Callable[[], str]) -> None:
-        """From now on, accept the directory only if it has `folder`, and write only if it has the newest object.
+        """From now on, refuse to work in a directory that is not this store's, because its disk is not mounted.
 
-        `newest` returns the key of an object that must exist at the time of a write. A mount point without its disk is
-        another directory: empty, or with leftovers or an older copy of the store. Objects put there would be lost once
-        the disk is mounted again. In a wrong directory, writes and reads of absent keys raise StoreUnavailable.
+        A mount point without its disk is another directory: empty, or with leftovers or an older copy of the store.
+        Objects put there would be lost once the disk is mounted again. The right directory has `folder`, and the object
+        whose key `newest` returns: one that must exist at the time of a write. In a wrong directory, writes and reads
+        of absent keys raise StoreUnavailable.
         """
         self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
@@ -192,8 +193,8 @@ class LocalStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """Return the smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'. Opens no object.
 
-        Lists each directory on the way to that key, empty ones included: for an entry of the chain, the directory of
-        the blocks and then one block. Lists one directory more if `key` was the last in its directory.
+        Lists the directories that lead to that key, and empty ones before it: for an entry of the chain, the directory
+        of all blocks and then one block. If `key` was the last in its directory, lists that directory too.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -235,7 +236,10 @@ class LocalStore:
             return None
 
     def unwritable(self, folders: Iterable[str]) -> list[str]:
-        """Return the paths of those `folders` of keys that exist, but in which this user can't create files."""
+        """Return the paths of the directories in which this user can't create files.
+
+        `folders`: the directories to check, as prefixes of keys. Those that do not exist are left out.
+        """
         paths = (os.path.join(self._root, check_prefix(folder).rstrip("/")) for folder in folders)
         effective = os.access in os.supports_effective_ids
         return [
@@ -293,7 +297,7 @@ class LocalStore:
         return read_error(f"read {self._path(key)}", error)
 
     def _no_directory(self) -> InvalidInput | None:
-        """Return an error if there is a file in place of the store's directory, or of one above it. Otherwise None."""
+        """Return an error if the store's directory, or one above it, is in fact a file. Otherwise return None."""
         try:
             if stat.S_ISDIR(os.stat(self._root).st_mode):
                 return None

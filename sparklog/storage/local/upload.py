@@ -1,4 +1,4 @@
-"""A put-if-absent on a disk with a streamed body: a temporary file, which at the end gets the name of its key."""
+"""A put-if-absent on a disk with a streamed body: a temporary file, which `publish` links to the path of its key."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class LocalUpload:
             raise write_error(f"write {self._path}", error) from error
 
     def copy(self, fd: int, size_bytes: int) -> bool:
-        """Append the bytes of an open file of `size_bytes`, copied in the kernel.
+        """Append the first `size_bytes` bytes of the open file `fd`, copied in the kernel.
 
-        If the kernel can't copy between these two files, abort the upload and return False.
+        If the kernel can't copy between these two files, abort the upload and return False. Raises the errors of
+        `write`.
         """
         try:
             to = self._open()

@@ -20,7 +20,7 @@ from sparklog.storage.s3.settings import S3Settings, check_endpoint
 
 
 def new_async_session(profile: str | None) -> AioSession:
-    """Return a session for s3fs. All sessions share one description of the S3 API, because parsing it is slow."""
+    """Return a session of `profile` for s3fs. All sessions share one description of the S3 API: parsing it is slow."""
     session = AioSession(profile=profile)
     session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     return session
@@ -45,7 +45,10 @@ class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
 
 
 def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
-    """Return the access keys, renewed when they expire, and the file of certificates. Each may be None."""
+    """Return botocore's credentials and the path of the file of CA certificates. Each may be None.
+
+    Keys that expire are renewed in time, unless `settings` has them. Raises InvalidInput if the file can't be loaded.
+    """
     session = botocore.session.Session(profile=settings.profile)
     ca_bundle = _ca_bundle(session)
     if settings.access_key_id:
@@ -64,7 +67,7 @@ def region_of(settings: S3Settings) -> dict[str, str]:
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
-    """Return botocore's addressing style, as a setting for it; {} if botocore shall choose.
+    """Return botocore's addressing style, as a setting for it; {} to let botocore choose.
 
     `settings` takes precedence over the profile. If neither sets the style, endpoints other than AWS's get path style,
     because their buckets seldom have host names.
@@ -93,7 +96,7 @@ def _endpoint_of(session: Any) -> str | None:
 
 
 def _ca_bundle(session: Any) -> str | None:
-    """The file of certificates that AWS_CA_BUNDLE or the profile names, or None.
+    """Return the path of the file of certificates that AWS_CA_BUNDLE or the profile names, or None.
 
     Raises InvalidInput if the file can't be loaded: the error of a failing request would not name it.
     """

@@ -117,10 +117,11 @@ class Bucket:
     def repeat_small(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """Send one small request that is safe to repeat until it succeeds; return its answer. Stops at the deadline.
+        """Send one small request until it succeeds or the deadline passes, and return its answer.
 
-        Raises the error for the store's caller. With `absent`, raises S3RequestFailed if the key or the upload is
-        absent. `wanted`: the request in words.
+        The request must be safe to repeat. Raises the error for the store's caller. With `absent`, raises
+        S3RequestFailed if the key or the upload does not exist. `wanted`: the request in words; `writing`: True for a
+        write.
         """
         deadline = self.deadline()
         try:
@@ -133,10 +134,10 @@ class Bucket:
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """Send a request that is safe to repeat until it succeeds; return its answer.
+        """Send a request until it succeeds, and return its answer. The request must be safe to repeat.
 
-        Raises S3RequestFailed if the key or the upload is absent, otherwise the error for the store's caller. `wanted`:
-        the request in words; `writing` is True for a write.
+        Raises S3RequestFailed if the key or the upload does not exist, otherwise the error for the store's caller.
+        `wanted`: the request in words; `writing`: True for a write.
         """
         try:
             return repeated(send, deadline)

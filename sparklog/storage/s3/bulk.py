@@ -53,7 +53,7 @@ class Bulk:
         headers: Mapping[str, str],
         body: bytes | bytearray | None = None,
     ) -> BulkAnswer:
-        """Send one request to the bucket at `place`. The answer has a status below 300. Raises S3RequestFailed."""
+        """Send one request to the bucket at `place`, once. Raises S3RequestFailed, also for a status of 300 or more."""
         path = f"{place.path}{quote(key, safe='/')}"
         if query:
             path += f"?{urlencode(query, quote_via=quote, safe='')}"
@@ -128,7 +128,7 @@ class _ServerConnections:
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
-        """Return an idle connection, or a new one. Give it back after use."""
+        """Return an idle connection, or a new one. After use, call `give_back` or close it."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -195,7 +195,7 @@ class BulkAnswer:
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:
-        """Read the body into `into` until one of them ends. Return the number of bytes. Raises S3RequestFailed."""
+        """Read until the body ends or `into` is full. Return the number of bytes read. Raises S3RequestFailed."""
         at = 0
         response = self._response
         try:

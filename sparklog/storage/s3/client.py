@@ -115,7 +115,7 @@ def client_of(settings: S3Settings) -> S3Client:
 
 
 def forget_clients() -> None:
-    """Close this process's clients. The next request makes new ones."""
+    """Close this process's clients. A store first used later gets a new one; a store in use must be opened again."""
     global _clients
     with _clients_lock:
         ended, _clients = _clients, {}

@@ -100,7 +100,7 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
 
 
 def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
-    """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable.
+    """Length of an object in bytes. Raises the errors of `ObjectStore.size`.
 
     Reads the first byte instead of using HEAD: the answer to a refused HEAD has no body that gives the reason.
     """
@@ -154,9 +154,9 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """Call `read` until it succeeds, as `repeated` does, and return its result.
+    """Call `read` until it succeeds, as `conditional_write.repeated` does, and return its result.
 
-    Raises KeyNotFound, and the other errors for the caller of the store.
+    Raises KeyNotFound, and the other errors for the caller of the store. `wanted`: the request in words.
     """
     try:
         return repeated(read, deadline)
@@ -168,8 +168,9 @@ def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[],
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An answer whose body is an object's bytes from `start` on. `answer` is None if the object ends at `start` or
-    before.
+    """An answer whose body is an object's bytes from `start` on.
+
+    `answer` is None if the object ends at `start` or before. `size_bytes` is the size of the whole object.
     """
 
     answer: BulkAnswer | None

@@ -78,7 +78,7 @@ def check_endpoint(url: str, named_by: str) -> None:
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:
-    """(bucket, prefix) of s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
+    """Return (bucket, prefix) from s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
     if "@" in url:  # legal neither in a bucket nor in a prefix; secret keys before an '@' may contain '/'
         raise InvalidInput("an S3 store is s3://bucket/prefix, without keys (or any other '@') in it")
     match = _URL.fullmatch(url)

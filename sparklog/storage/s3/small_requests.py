@@ -68,13 +68,16 @@ class SmallRequests:
         return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
 
     def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
-        """Send any other request and return the answer. Raises S3RequestFailed, at the latest at the deadline."""
+        """Send a request for `operation`, a method of botocore's S3 client, and return the answer.
+
+        Raises S3RequestFailed, at the latest at the deadline.
+        """
         return self._sent(self._files.call_s3, deadline, operation, **parameters)
 
     def signed_url(self, bucket: str) -> str:
-        """Return a signed URL that shows the bucket's server, path and region. Raises S3RequestFailed.
+        """Return a signed URL of the dummy key `k`: it shows the bucket's server, path and region.
 
-        It is the URL of a dummy key, `k`.
+        Raises S3RequestFailed.
         """
         try:
             return str(self._files.url(f"{bucket}/k"))

@@ -54,8 +54,8 @@ class S3Store:
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        KeyExists means that the object is another writer's. But if an answer was lost, and then the object's write id
-        could not be read, the object may come from this call.
+        KeyExists means that the object is another writer's, with one exception: if an answer was lost, and the object's
+        write id can't be read either, the object may come from this call.
         """
         if memoryview(body).nbytes > PART_BYTES:
             with self.upload(key) as upload:
@@ -164,8 +164,8 @@ class S3Store:
     def remove_abandoned(self, before_ms: int) -> int:
         """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Return their number.
 
-        If an upload is still open, its `publish` raises StoreUnavailable. Uploads of other processes that have sent
-        nothing yet are not found.
+        If an upload is still open, its `publish` raises StoreUnavailable. An upload that has sent nothing yet is found
+        only by the instance that began it.
         """
         with self._uploads_lock:
             own = list(self._uploads)

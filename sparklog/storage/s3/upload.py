@@ -26,7 +26,7 @@ _MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
-    """Send a conditional PUT, repeated with the same bytes until its outcome is known.
+    """Send a conditional PUT, with the same bytes each time, until its outcome is known or the deadline passes.
 
     `sole_writer`: no other writer uses this key. Raises the errors of `ObjectStore.put_if_absent`.
     """
@@ -77,8 +77,8 @@ class S3Upload:
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
         """Let S3 copy an object into this upload, in place of `write`. Return False if the server can't copy.
 
-        The object is `full_key` in `bucket` and has `size_bytes`, at least 1. Raises KeyNotFound, and the errors of
-        `write`.
+        The source is the object `full_key` in `bucket`; it has `size_bytes`, at least 1. Raises KeyNotFound, and the
+        errors of `write`.
         """
         self._check_open()
         source = {"CopySource": {"Bucket": bucket, "Key": full_key}}

@@ -200,6 +200,25 @@ def test_a_position_that_is_not_in_the_log_is_reset(log: DecidedLog) -> None:
         unread(positions, log)
 
 
+def test_records_that_a_reset_leaves_out_do_not_count_as_read(log: DecidedLog) -> None:
+    """In a transaction, records that were returned and not committed are an error; those were not returned."""
+    positions = reading(log)
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(5)))
+    assert unread(positions, log) == [(0, 5, 6), (1, 0, 3)]
+    assert not positions.is_ahead(P0)
+    positions.has_read(P0, Offset(6), LeaderEpoch(0))
+    positions.go_back()
+    assert offset(positions, P0) == 5
+
+
+def test_records_returned_before_a_reset_still_count_as_read(log: DecidedLog) -> None:
+    positions = reading(log)
+    positions.has_read(P0, Offset(4), LeaderEpoch(0))
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(5)))
+    assert unread(positions, log) == [(0, 5, 6), (1, 0, 3)]
+    assert positions.is_ahead(P0)
+
+
 def test_what_is_behind_a_piece_is_left_of_it(log: DecidedLog) -> None:
     (first, _) = reading(log).unread(log.state)
     assert first.after(Offset(4)).offsets == OffsetRange(Offset(4), Offset(6))
@@ -229,6 +248,9 @@ def test_what_an_unclean_election_gave_up_is_a_loss_or_is_read_again() -> None:
     assert unread(positions, log) == [(0, 4, 9)]
     assert positions.warnings
     assert offset(positions, key) == 4
+    assert not positions.is_ahead(key)
+    positions.has_read(key, Offset(5), LeaderEpoch(1))
+    assert positions.is_ahead(key)  # although the commit before the loss was at 6
 
 
 # ---- what there is to commit --------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_what_spark_raises_is_an_error_of_sparklog(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(key_shuffle, "_on_spark", failing)
     session: Any = object()
-    with pytest.raises(SparklogError, match="Spark could not compact 2 segments: stage 7 was aborted"):
+    with pytest.raises(SparklogError, match="Spark could not compact 2 ranges: stage 7 was aborted"):
         SparkKeyShuffle(lambda: session).run([b""], [b"", b""])
 
 

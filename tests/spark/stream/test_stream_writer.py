@@ -179,7 +179,7 @@ def test_a_checkpoint_that_was_set_back_is_noticed(log: Cluster, sink: Sink) -> 
     for batch_id, value in enumerate("abc"):
         sink.batch("run 1", batch_id, [value])
     for run in ("run 1", "run 2"):
-        with pytest.raises(OutOfOrderSequence, match=r"wanted version 2 of .* or the next one, found version 1"):
+        with pytest.raises(OutOfOrderSequence, match=r"wanted version 2 of .* or a later one, found version 1"):
             sink.batch(run, 1, ["b", "d"])
     sink.batch("run 2", 2, ["c"])
     sink.batch("run 2", 3, ["d"])

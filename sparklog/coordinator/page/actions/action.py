@@ -49,10 +49,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Planning(msgspec.Struct, frozen=True):
-    """The input of a plan. `given` are the parameters of the page's address, which are the fields of the form.
+    """The input of a plan. `given`: the parameters of the page's address, with a value for each field of the form.
 
-    `offset_for_time` takes a topic, a partition and a time in microseconds. It returns the first offset at or after
-    that time, or None. It reads objects.
+    `offset_for_time(topic, partition, time_us)` returns the offset of the first record with a timestamp at or after
+    that time, or None if there is none. It reads objects.
     """
 
     state: ClusterState
@@ -72,7 +72,10 @@ class Planning(msgspec.Struct, frozen=True):
         return text
 
     def number(self, name: str) -> int | None:
-        """The parameter `name` as a number, which may be negative; None if it is absent. Raises InvalidOption."""
+        """The parameter `name` as a number, which may be negative; None if it is absent or empty.
+
+        Raises InvalidOption if it is not a number.
+        """
         text = self.text(name)
         digits = text.removeprefix("-")
         if not text:
@@ -97,8 +100,8 @@ class Planning(msgspec.Struct, frozen=True):
 class Action(msgspec.Struct, frozen=True):
     """An action on the web pages. `of` is "topic" or "group", or "" for an action on neither.
 
-    `may` returns True if a principal may probably perform the action on the topic or group of this name: some rights
-    can be checked only when there is a plan. If `changes` is false, the action only shows a plan.
+    `may(principal, state, name)` is a first check of the right to perform the action on the topic or group `name`. More
+    rights are checked once there is a plan. If `changes` is false, the action only shows a plan.
     """
 
     name: str

@@ -31,7 +31,7 @@ ON_GROUP: Final = ("reset-group", "delete-group")
 
 
 class FormLink(msgspec.Struct, frozen=True):
-    """A link to the form of an action."""
+    """A link to the form of an action, or to its plan if the form has no fields."""
 
     title: str
     address: str
@@ -160,7 +160,7 @@ def writes_are_on(state: ClusterState) -> bool:
 
 
 def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[FormLink]:
-    """Links to the forms of the actions `names`, except those that the principal may not perform.
+    """Links to those of the actions `names` that the principal may perform.
 
     `of` is the name of the topic or group that the actions are for. [] if this process does not lead, or if
     `page.writes` is false.

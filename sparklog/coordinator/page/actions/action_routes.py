@@ -180,9 +180,9 @@ def _action(request: Request) -> Action:
 
 
 def _check_on(service: Service, action: Action) -> None:
-    """Check that an action that changes something is possible here.
+    """Check that this process can perform the action now. An action that changes nothing passes.
 
-    Raises ClusterAuthorizationFailed if `page.writes` is false, NotController if another process leads.
+    Raises ClusterAuthorizationFailed if `page.writes` is false, and NotController if this process does not lead.
     """
     if not action.changes:
         return

@@ -48,7 +48,10 @@ def plan_reset(planning: Planning) -> Plan:
 
 
 def plan_delete_group(planning: Planning) -> Plan:
-    """Plan the deletion of a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+    """Plan the deletion of a group and its offsets.
+
+    Raises InvalidOption (no name), GroupIdNotFound, NonEmptyGroup.
+    """
     name = planning.wanted("group")
     lag = group_lags(planning.state).of(existing_group(planning.state, name))
     command = DeleteGroups((name,))
@@ -64,7 +67,7 @@ def plan_delete_group(planning: Planning) -> Plan:
 
 
 def _target(planning: Planning) -> tuple[ResetTarget, str]:
-    """The position to which the form resets offsets, and the command-line option for this position.
+    """The position to which the form resets offsets, and the option of `sparklog group reset` for this position.
 
     Raises InvalidOption if a field is malformed.
     """

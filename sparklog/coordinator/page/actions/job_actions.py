@@ -22,9 +22,9 @@ MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread
 
 
 def plan_job(planning: Planning) -> Plan:
-    """Plan the work that the job would do now; the plan has no commands.
+    """Plan the work that the job would do now. The plan has no commands: the page only shows it.
 
-    Raises InvalidOption, UnknownTopicOrPartition.
+    Raises InvalidOption (another job than PLANNED, or more than MOST_PARTITIONS partitions), UnknownTopicOrPartition.
     """
     state, job, name = planning.state, planning.wanted("job"), planning.text("topic")
     if job not in PLANNED:

@@ -24,7 +24,10 @@ VALID_MS: Final = 15 * 60_000  # the greatest age of a plan when it is confirmed
 
 
 class SealedPlan(msgspec.Struct, frozen=True):
-    """A plan that was shown to a principal at `made_ms`. `done`: the sentence to show after its commit."""
+    """A plan that was shown to a principal at `made_ms`. `submissions`: its commands, with their ids.
+
+    `done`: the sentence to show after their commit.
+    """
 
     action: str
     principal: str
@@ -47,7 +50,7 @@ class Seals:
         self._key = new_token().encode()
 
     def sealed(self, plan: SealedPlan) -> str:
-        """The plan as text for a form, with a digest by which `opened` detects a change of the text."""
+        """Encode the plan as text for a form, with a digest by which `opened` detects changes of the text."""
         body = _encoder.encode(plan)
         return urlsafe_b64encode(self._digest(body) + body).decode()
 

@@ -51,7 +51,10 @@ def plan_create(planning: Planning) -> Plan:
 
 
 def plan_alter(planning: Planning) -> Plan:
-    """Plan a change of a topic's config. Raises the errors of `Cluster.alter`, and InvalidOption for a bad field."""
+    """Plan a change of a topic's config. Raises the errors of `Cluster.alter`.
+
+    Also raises InvalidOption for a malformed field, if a key is both set and removed, or if nothing is to change.
+    """
     state = planning.state
     topic = topic_of(state, planning.wanted("topic"))
     changed = parse_topic_config(key_values(planning.lines("set"), "set"))
@@ -82,7 +85,7 @@ def plan_alter(planning: Planning) -> Plan:
 
 
 def plan_delete(planning: Planning) -> Plan:
-    """Plan the deletion of a topic. Raises UnknownTopicOrPartition."""
+    """Plan the deletion of a topic. Raises InvalidOption (no name), UnknownTopicOrPartition."""
     topic = describe_topic(planning.state, planning.wanted("topic"))
     described = topic_of(planning.state, topic.name)
     command = DeleteTopic(described.topic_id)

@@ -28,9 +28,10 @@ _TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
 
 
 class MaskRule(msgspec.Struct, frozen=True):
-    """A rule: the part `path` of the records of a topic, or of all topics with the prefix before a `*`, is masked.
+    """A rule that masks a part of the records of some topics.
 
-    Without `path`, the part is the value.
+    `topics`: the name of a topic, or a prefix of names with `*` after it. `path`: the masked part, a field of JSON
+    values, `#key` or `#headers`; "" for the whole value.
     """
 
     topics: str
@@ -58,7 +59,10 @@ class Mask(msgspec.Struct, frozen=True):
         return self.value or bool(self.fields)
 
     def of_value(self, value: bytes | None) -> bytes | None:
-        """The value with the masked parts replaced by MASKED; None stays None."""
+        """The value with the masked parts replaced by MASKED; None stays None.
+
+        A value that can't be decoded as a JSON object or list is replaced as a whole if any field is masked.
+        """
         if value is None or not self.hides_values:
             return value
         if self.value:
@@ -88,7 +92,7 @@ _OTHER_LANGUAGE: Final = re.compile(r"[$\[\]/\s]")
 
 
 def mask_rule(text: str) -> MaskRule:
-    """Parse a rule like `customers:card.number`. Raises InvalidConfig."""
+    """Parse a rule like `customers:card.number`. Raises InvalidConfig if it is malformed."""
     topics, colon, path = text.strip().partition(":")
     wanted = f"wanted a rule like customers, pay-*:card.number or customers:{KEY}, found {text[:80]!r}"
     if not topics or len(topics) > MAX_LENGTH or _TOPICS.fullmatch(topics) is None:

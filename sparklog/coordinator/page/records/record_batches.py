@@ -15,7 +15,7 @@ from sparklog.core.row_offsets import Int64Array
 
 
 def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.RecordBatch:
-    """The records that match the query's search; all records if the query has none. Masked parts never match."""
+    """The records that match both `find` and `key` of the query, as far as these are set. Masked parts never match."""
     matches: Any = None
     if query.find:
         columns = [*(() if mask.hides_values else ("value",)), *(() if mask.key else ("key",))]
@@ -33,7 +33,7 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
 
 
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
-    """Copy as many of the first records (of the last ones if `last`) as the limits allow, but at least one.
+    """Copy the first records, or the last ones if `last`: as many as the limits allow, but at least one.
 
     `most` limits the number of records, `most_bytes` the sum of their sizes. A slice instead of a copy would keep the
     whole batch in memory.

@@ -34,7 +34,10 @@ class Order(StrEnum):
 
 
 class Shape(StrEnum):
-    """The format of keys and values. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
+    """The format of keys, values and headers. AUTO: indented if JSON, as text if printable UTF-8, else hexadecimal.
+
+    JSON is the same as AUTO. TEXT is always text, with replacement characters for bytes that are not UTF-8.
+    """
 
     AUTO = "auto"
     TEXT = "text"
@@ -74,7 +77,7 @@ class RecordQuery(msgspec.Struct, frozen=True):
 
     @property
     def time_us(self) -> int | None:
-        """The time to begin at, in microseconds; None if the query has no time."""
+        """The time to begin at, in microseconds; None if the query has no time. Raises InvalidOption if malformed."""
         return parse_timestamp_us("time", self.time[:MOST_CHARACTERS]) if self.time else None
 
     def address(self, topic: str, **extra: str) -> str:
@@ -88,9 +91,9 @@ class RecordQuery(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **{"offset": None, "time": "", "at": (), "back": False, **changes})
 
     def next_page(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
-        """The query of the page that begins at the offsets `at`.
+        """Change this query to that of the next or previous page, which begins at the offsets `at`.
 
-        The page reads towards lower offsets if `down`, else towards higher ones.
+        That page reads towards lower offsets if `down`, else towards higher ones.
         """
         return self.beginning(at=at, back=(self.order is Order.NEWEST) is not down, live=False)
 
@@ -101,7 +104,7 @@ def address_of_records(topic: str) -> str:
 
 
 def query_of(given: Mapping[str, str]) -> RecordQuery:
-    """The query in the parameters of an address. Raises InvalidInput.
+    """Parse the query in the parameters of an address. Raises InvalidInput if a parameter is not valid.
 
     Empty parameters count as absent, because a form sends its empty fields too.
     """

@@ -56,7 +56,11 @@ LIVE_LIMITS: Final = PageReadLimits(records=1_000)  # read repeatedly
 
 @dataclass(frozen=True, slots=True)
 class RecordSource:
-    """A state, and the stores to read its records from. `replan` and `now` read the newest state if it is needed."""
+    """A state, and the stores to read its records from.
+
+    `replan` plans the rest of a read again with the newest state, if no store could deliver an object. `now` returns
+    the newest state and its stores, for look-ups by time.
+    """
 
     state: ClusterState
     stores: Stores
@@ -110,7 +114,10 @@ class RecordsFound:
 
 @dataclass(slots=True)
 class _Section:
-    """A partition, and its offsets [low, high) that were read so far. `step`: the number of offsets to read next."""
+    """A partition, and its offsets [low, high) that were read so far.
+
+    `step`: the size of its next piece in offsets; it grows as long as pieces have few records.
+    """
 
     partition: Partition
     low: int
@@ -198,7 +205,7 @@ class _Finding:
         return _Section(partition, at, at, step)
 
     def _beginning(self, partition: Partition) -> int:
-        """The offset where reading begins. Records below it are read downwards, records from it on upwards."""
+        """The offset at which reading begins: downwards from the record below it, or upwards from the record at it."""
         query, down = self._query, self._query.reads_down
         if query.at:
             return dict(query.at)[partition.partition]
@@ -212,7 +219,7 @@ class _Finding:
         return partition.high_watermark if down else partition.log_start
 
     def _bound(self) -> str:
-        """The limit that is reached, as text; "" if none is."""
+        """The limit of this page's reads that has been reached, as text such as "64 MiB"; "" if none has."""
         limits = self._limits
         if self._searched >= limits.records:
             return counted(limits.records, "record")
@@ -223,7 +230,10 @@ class _Finding:
         return f"{limits.time_ms / 1000:g} seconds" if self._source.monotonic_ms() >= self._deadline_ms else ""
 
     def _read(self, section: _Section, most: int) -> None:
-        """Read one more piece of a partition, and keep at most `most` of its records."""
+        """Read one more piece of a partition, and keep at most `most` of its matching records.
+
+        If the piece can't be read, note the error, and mark the partition as broken.
+        """
         down = self._query.reads_down
         key = TopicPartition(self._topic.topic_id, section.partition.partition)
         step = section.step if self._query.searches else max(most, section.step)

@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """The handler of the page of a topic's records, at MESSAGES. `masks`: parts of records that it must not show."""
+    """The handler for MESSAGES, the page of a topic's records. `masks`: rules for the parts that it must not show."""
     reads = RecordReads()
 
     async def messages(request: Request) -> Response:

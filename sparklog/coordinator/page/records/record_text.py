@@ -78,7 +78,7 @@ def _indented(value: bytes) -> str | None:
 def _most_indented(value: bytes) -> int:
     """An upper bound for the length of this JSON when it is indented, computed without indenting it.
 
-    The bound is depth times lines: a short value that nests very deep may become very long.
+    The indentation has up to depth times lines characters, so a short value that nests very deep may become very long.
     """
     text = np.frombuffer(value, np.uint8)
     opening, closing = ((text == brackets[0]) | (text == brackets[1]) for brackets in (b"{[", b"}]"))

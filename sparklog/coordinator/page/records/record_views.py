@@ -107,7 +107,7 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
 def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
     """The records in the format of `sparklog consume --format json`, in the order of the page.
 
-    Keys, values and headers are in hexadecimal if `query.shape` is HEX, else text. They are never cut.
+    Keys, values and headers are in hexadecimal if `query.shape` is HEX, else text. They are masked, but never cut.
     """
 
     def text(value: bytes | None) -> str | None:
@@ -129,7 +129,10 @@ def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound)
 
 
 def summary(query: RecordQuery, result: RecordsFound) -> str:
-    """A text on how much was read (records, bytes, offsets or partitions), and on the limit that was reached."""
+    """A text on how much was read: records, bytes, and the offsets of one partition or the number of partitions.
+
+    If a limit ended the reading, the text names it.
+    """
     verb = "searched" if query.searches else "read"
     read = [covered for covered in result.covered if covered.start < covered.end]
     records, where = result.searched, ""

@@ -1,4 +1,4 @@
-"""Unreadable rows of text files: their description and their treatment."""
+"""Rows of text files that can't be read: how they are described, reported, left out or sent to another topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class BadRows(NamedTuple):
 class BadRow(NamedTuple):
     """An unreadable row. `text`: its bytes without the last line end.
 
-    `line`: its first line, counted from 1 at the start of the part of the file that the task reads.
+    `line`: its first line, counted from 1 at the start of the part of the file that the task reads. For an object in
+    the array of one JSON document, it is instead the number of the object, from 1.
     """
 
     line: int
@@ -63,7 +64,7 @@ def refusal(place: str, bad: BadRow) -> InvalidRecord:
 
 
 def shown(text: bytes) -> str:
-    """The text of a row, shortened, on one line."""
+    """Return the text of a row for a message: quoted, on one line, and cut after CHARACTERS_SHOWN characters."""
     start = repr(text[: 4 * CHARACTERS_SHOWN].decode(errors="backslashreplace"))
     return start if len(start) <= CHARACTERS_SHOWN else start[:CHARACTERS_SHOWN] + "…"
 
@@ -74,7 +75,7 @@ def has_bad_rows(frame: DataFrame) -> bool:
 
 
 def is_bad() -> Column:
-    """The condition that a row is bad."""
+    """Return a column that is true for a bad row."""
     from pyspark.sql import functions as sql
 
     return sql.col(BAD).isNotNull()

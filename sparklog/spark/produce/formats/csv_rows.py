@@ -81,7 +81,7 @@ class _Lines:
         return line
 
     def give_back(self) -> None:
-        """Put back all lines of the row except the first, to be read as separate rows."""
+        """Put back all lines of the current row except its first, so that they are read again, as rows of their own."""
         self._given_back += reversed(self.row[1:])
         self.number -= len(self.row) - 1
         del self.row[1:]
@@ -91,7 +91,7 @@ class _Lines:
 
 
 class CsvRows:
-    """The rows of one file, or of a part of it that begins at the start of a line."""
+    """Iterates over the rows of a file, or of a part of it that begins at the start of a line."""
 
     def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
         self._lines = _Lines(lines, dialect)
@@ -181,7 +181,7 @@ def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> 
 
 
 def check_header(header: Row | BadRow, wanted: Row, place: str, other: str) -> None:
-    """Raise InvalidInput unless `header` equals `wanted`, the header of the file `other`.
+    """Raise InvalidInput unless `header`, that of file `place`, equals `wanted`, that of file `other`.
 
     With another header, values would land in the wrong columns.
     """

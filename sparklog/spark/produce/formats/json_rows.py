@@ -27,8 +27,9 @@ def json_rows(
 ) -> Iterator[list[str] | BadRow]:
     """Yield the object of each line, or with `multiline` each object of one document.
 
-    A document is an object or an array of objects. A good row is a list of one text, the object. Each of `folders`
-    becomes a field of the object, unless the object already has a field of that name. Blank lines are skipped.
+    A document is an object or an array of objects. An object is yielded as a list with its text as the only element;
+    anything else as a BadRow. Each of `folders` becomes a field of the object, unless the object already has a field of
+    that name. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)
@@ -92,7 +93,11 @@ def fields_object(document: str, names: Sequence[str]) -> str:
 
 
 def _compact(text: bytes) -> bytes:
-    """JSON without white space and with strings in their shortest form, so that equal strings give equal texts."""
+    """Return a JSON value without white space between its parts.
+
+    A value that is a string is also put in its shortest form, so that equal strings give equal texts. Strings inside an
+    object or array keep their escapes.
+    """
     return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
 
 

@@ -51,7 +51,7 @@ _BAD_ARROW: Final = pa.struct({"file": pa.string(), "row": pa.int64(), "reason":
 
 
 class FilePart(NamedTuple):
-    """A file, or the part of it that begins at byte `start`. `folders`: the values of its NAME=VALUE folders."""
+    """A file, or the part of it that begins at byte `start`. `folders`: NAME to VALUE of the folders NAME=VALUE."""
 
     file: str
     start: int
@@ -72,7 +72,7 @@ Read = Callable[[FilePart, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply the settings `wanted` to the session for the duration of a block."""
+    """Apply the settings `wanted` to the session in a `with` block, and restore the old ones at its end."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
@@ -92,8 +92,8 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
     A row has the file, the byte at which the line's part of the file begins (Spark may read a file in several parts),
     the line as bytes, and the values of the folders named NAME=VALUE.
 
-    Raises InvalidInput for a compressed file that Spark can't read safely (.zst, .lz4, .snappy), and for a reserved
-    column name.
+    Raises InvalidInput for a compressed file that Spark can't read safely (.zst, .lz4, .snappy), and for a folder with
+    a column name that is reserved for sparklog.
     """
     from pyspark.sql import functions as sql
 
@@ -113,8 +113,9 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
 
 
 def check_columns(names: Iterable[str], place: str) -> None:
-    """Raise InvalidInput if one of `names` is the name of a column that sparklog adds. `place`: the source, for the
-    error.
+    """Raise InvalidInput if one of `names` is the name of a column that sparklog adds.
+
+    `place`: the name of the source or file, for the message.
     """
     if ours := [name for name in names if name.lower() in _RESERVED]:
         raise InvalidInput(f"{place}: the column name {ours[0]} is reserved for sparklog: rename the column")
@@ -143,7 +144,7 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
 
 
 def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """`lines`, unchanged. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
+    """Return `lines` unchanged. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
     first = next(lines, None)
     if first is None:
         return iter(())
@@ -179,7 +180,7 @@ def read_parts(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[bytes]]]:
-    """Yield runs of consecutive lines of one part, as (part, lines). A part may come in several runs."""
+    """Group the lines of batches by their part of a file. Yield (part, lines); a part may come several times."""
     for batch in batches:
         if not batch.num_rows:
             continue
