@@ -65,7 +65,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AwaitNews:
-    """Ask the coordinator to reply when an entry after `seen` concerns the store, after `longest_ms` at the latest.
+    """Ask the coordinator to reply once an entry newer than `seen` concerns the store, or when `longest_ms` are over.
 
     Reply: True if there was such an entry, False if not, None if no coordinator can be asked. An error counts as False.
     """
@@ -89,9 +89,11 @@ class AllOf:
 class Wait:
     """Wait until `until_ms`, on the clock of `Agent.step`. Reply: None.
 
-    With `for_copies`, the wait ends early when there are fetched objects to report, when AwaitNews was answered with
-    True, or when the agent is to stop and no copy is under way. It ends late, when the reply to a pending AwaitNews is
-    due, if that is after `until_ms`. Without `for_copies`, the wait ends early only when the agent is to stop.
+    Without `for_copies`, the wait ends earlier only if the agent is to stop.
+
+    With `for_copies`, it ends earlier if there are fetched objects to report, if AwaitNews was answered with True, or
+    if the agent is to stop and no copy is under way. If an idle agent waits for a reply to AwaitNews that is due later
+    than `until_ms`, the wait lasts until that reply is due.
     """
 
     until_ms: float

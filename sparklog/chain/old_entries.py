@@ -9,8 +9,9 @@ next one. Then opening the chain reads no entry of the block, and no command in 
 result. The mark is put before the first entry is deleted. So a process that still reads or writes in the block finds
 the mark, and starts again at the newest snapshot.
 
-A run that is killed leaves a mark and some of the entries. The next run deletes these entries, because it begins at the
-oldest entry that exists, and also entries that a stalled writer has put into a deleted block.
+A run that is killed leaves a mark and some of the entries. The next run begins at the oldest entry that exists, so it
+deletes these entries. In the same way, it deletes entries that a stalled writer has put into a block after its
+deletion.
 """
 
 from __future__ import annotations

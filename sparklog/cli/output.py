@@ -1,6 +1,8 @@
-"""Prints the output of verbs: tables and lines for people, or JSON for programs. Makes the end of a help page.
+"""Prints the output of verbs: tables and lines for people, or JSON for programs.
 
 A verb continues if the reader of stdout closes the pipe, because its exit code may still matter.
+
+`ending` makes the epilog of a verb's help page, with examples.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (spark
 
 
 def ending(*examples: str) -> str:
-    """Return the end of a verb's help page: its examples, one per line, and the common options."""
+    """Return the epilog of a verb's help page: its examples, one per line, and the common options."""
     lines = ["\b", "Examples:", *(f"  {example}" for example in examples), "", COMMON_OPTIONS]
     return "\n".join(lines)
 
 
 def examples_of(help_ending: str) -> list[str]:
-    """The examples in a text made by `ending`."""
+    """The examples in an epilog made by `ending`."""
     return [line.removeprefix("  ") for line in help_ending.split("\n") if line.startswith("  ")]
 
 

@@ -176,7 +176,10 @@ def _in_thread(
 def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """Like `_in_thread`, but first rewinds the consumer, in each partition to the first record not yet returned."""
+    """Wrap a method as `_in_thread` does. Each call first drops the records that were read but not returned yet.
+
+    The consumer is rewound in each partition, so that it reads these records again.
+    """
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -344,7 +347,7 @@ class AsyncConsumer(AnswersKafkaMethods):
             await self._call(_go_back, unread)
 
     async def _end(self, end: Callable[[Consumer], None]) -> None:
-        """Rewind the consumer to the first record not yet returned, then call `end(consumer)`.
+        """Rewind the consumer, in each partition, to the first record not yet returned. Then call `end(consumer)`.
 
         Both steps are one call in the consumer's thread, so a cancellation can't come between them.
         """

@@ -132,8 +132,9 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     """Append the slices of uploaded objects to their partitions: all slices get offsets, or nothing is written.
 
     Offsets follow the order of `slices` within each partition. `epochs` has one row for each partition written to.
-    `application` and `label` identify the write for its author (`txnAppId` and `txnVersion`; `writeId`). `keyless`: the
-    topics that get records without a key.
+    `application` identifies the write as one version of an application (`txnAppId` and `txnVersion`). `label` is the
+    author's own label for it (`writeId`), which need not be unique. `keyless`: the topics that get records without a
+    key.
 
     With `pull`, the author has uploaded only to the leaders' stores, and the records become visible once followers have
     fetched them. With `take_over`, if a leader's store lacks the objects, an in-sync replica becomes the leader in the

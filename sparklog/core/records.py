@@ -153,7 +153,9 @@ class LostVersion(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
-    """Uploaded objects were named, and their slices got offsets. `ranges`: one per partition, in order of appearance.
+    """Uploaded objects were named, and their slices got offsets.
+
+    `ranges`: one for each partition, in the order in which the partitions first occur in `slices`.
 
     `changes`: one for each partition in which some replica now lacks a part of the log. In all other partitions, every
     replica has the slices, and HW has passed them.
@@ -171,8 +173,8 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
     """An append with so many slices that its objects and slices are in a body in `meta/commands/`, not in the entry.
 
     Before it is applied, it is expanded to an `Appended`, from the body and the state before its entry. `body` is the
-    number of the body, from 0. A command has several bodies if its objects were copied to other stores before it was
-    submitted again.
+    number of the body, from 0. A command has several bodies if its objects were copied to other stores, and so got
+    other holders, before it was submitted again.
     """
 
     body_sha256: str

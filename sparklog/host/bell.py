@@ -8,7 +8,8 @@ import queue
 class Bell:
     """Wakes the one thread that waits for it. A ring carries no reason: note the reason before you ring.
 
-    A signal handler may ring while the same thread waits. A `threading.Event` can't do that: its lock may be held.
+    A signal handler may ring while the thread that it interrupts is waiting. A `threading.Event` can't be set then: the
+    waiting thread may hold its lock.
     """
 
     def __init__(self) -> None:
@@ -19,7 +20,7 @@ class Bell:
         self._rings.put(None)
 
     def wait(self, longest_ms: float | None = None) -> None:
-        """Wait for a ring, at most `longest_ms` (None: no limit). Returns at once after a ring since the last wait."""
+        """Wait for a ring, at most `longest_ms` (None: no limit). Returns at once if one came since the last wait."""
         try:
             self._rings.get(timeout=None if longest_ms is None else max(0.0, longest_ms) / 1000)
             while True:

@@ -69,7 +69,7 @@ class BatchEncoder:
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
         """Encode `rows` as one message.
 
-        `rows` has at least one row, the columns of the encoder's schema (headers may be missing), and no null
+        `rows` must have at least one row, the columns of the encoder's schema (headers may be missing), and no null
         timestamp.
         """
         rows = with_headers(rows, self._schema)
@@ -143,9 +143,9 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the `RAW_SCHEMA` columns of `rows`, which has all of them.
+    """Return `rows` with only the columns of `RAW_SCHEMA`, and without the headers if all headers are null.
 
-    Omits the headers if all are null, to avoid copying nulls.
+    The headers are left out to avoid copying nulls. `rows` must have all columns of `RAW_SCHEMA`.
     """
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
@@ -279,7 +279,10 @@ class _Joined:
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """The offsets of the first and the last row. `rows` has the columns of `COMPACTED_SCHEMA`, and at least one row."""
+    """The offsets of the first and the last row.
+
+    `rows` must have the columns of `COMPACTED_SCHEMA` and at least one row.
+    """
     offsets = rows.column("offset")
     return offsets[0].as_py(), offsets[-1].as_py()
 

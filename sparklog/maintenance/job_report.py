@@ -107,7 +107,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
 
 
 def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
-    """Return the rows at the end of a run. A row that is still planned becomes done."""
+    """Return all rows, as they are reported at the end of a run: those that are still PLANNED become DONE."""
     return [row.noted(WorkOutcome.DONE) if row.outcome is WorkOutcome.PLANNED else row for row in rows]
 
 

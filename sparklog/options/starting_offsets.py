@@ -100,10 +100,11 @@ def offsets_form(words: Sequence[str]) -> str:
 
 
 def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> OffsetSpec:
-    """Parse `earliest`, `latest` or offsets by partition. Raises `InvalidOption`, which names `option`.
+    """Parse `text`, the value of the option named `option`: `earliest`, `latest` or offsets by partition.
 
     `words`: earliest, latest or both, as the option allows; errors suggest only these. A word that the option does not
-    allow is parsed too, because `check_batch_range` refuses it with a better error.
+    allow is parsed too, because `check_batch_range` refuses it with a better error. Raises `InvalidOption`, which names
+    the option.
     """
     word = text.strip().lower()
     if word == "earliest":
@@ -124,7 +125,7 @@ def parse_offsets(option: str, text: str, words: Sequence[str] = ANY_WORD) -> Of
 
 
 def parse_timestamps(option: str, text: str) -> PerPartition:
-    """Parse timestamps by partition. Raises `InvalidOption`, which names `option`."""
+    """Parse `text`, the value of the option named `option`: timestamps by partition. Raises `InvalidOption`."""
     wanted = f"timestamps by partition like {TIMESTAMPS_EXAMPLE}"
     table = _by_topic(option, text, wanted)
     return PerPartition(
@@ -139,7 +140,7 @@ def parse_timestamps(option: str, text: str) -> PerPartition:
 
 
 def parse_timestamp(option: str, text: str) -> EveryPartition:
-    """Parse one timestamp for every partition. Raises `InvalidOption`, which names `option`."""
+    """Parse `text`, the value of the option named `option`: a timestamp for all partitions. Raises `InvalidOption`."""
     return EveryPartition(AtTimestamp(parse_timestamp_us(option, text)))
 
 
@@ -168,7 +169,10 @@ def parse_timestamp_us(where: str, raw: object) -> int:
 
 
 def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, ...]]:
-    """Parse `assign` to partitions by topic, in ascending order. Raises `InvalidOption`, which names `option`."""
+    """Parse `text`, the value of the option named `option`, such as `assign`: the partitions to read of each topic.
+
+    Returns each topic's partitions in ascending order. Raises `InvalidOption`, which names the option.
+    """
     wanted = f"partitions by topic like {PARTITIONS_EXAMPLE}"
     parsed: dict[str, tuple[PartitionIndex, ...]] = {}
     for topic, inner in _by_topic(option, text, wanted).items():

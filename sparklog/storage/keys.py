@@ -186,10 +186,10 @@ def chunk_key(sha256: str) -> str:
 
 
 def command_key(n0: int, command_id: str, body: int = 0) -> str:
-    """Return the key of the object that holds the slices of a large command.
+    """Return the key of the body of a large command: an object with its slices, and with the holders of its uploads.
 
-    `body` numbers the objects of one command, from 0. The command needs another object if it is submitted again after
-    its data was copied to other stores, because an object is never overwritten.
+    `body` numbers the bodies of one command, from 0. If the uploads are copied to other stores, their holders change.
+    If the command is then submitted again, it needs another body, because an object is never overwritten.
     """
     return f"{COMMANDS}{_digits(n0, 'n0')}-{_hex_32(command_id, 'a command id')}{f'-{body}' if body else ''}"
 

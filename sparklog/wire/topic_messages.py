@@ -185,7 +185,7 @@ class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields
 
 
 class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request for one offset of a partition. `at`: log start, high watermark, the offset at a time, or an epoch end."""
+    """A request for one offset of a partition: `at` log start, high watermark, a time, or the end of an epoch."""
 
     partition: _PartitionNumber
     at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch

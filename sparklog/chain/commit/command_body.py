@@ -54,7 +54,7 @@ class CommandBody(msgspec.Struct, frozen=True):
     """Description of the stored body of a large append.
 
     A command may have several bodies, which name different holders for the same objects. `number` tells them apart
-    (`keys.command_key`). `objects` and `slices` are numbers too.
+    (`keys.command_key`). `objects` and `slices` are counts.
     """
 
     sha256: str
@@ -115,9 +115,9 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """True if `existing` has the objects and slices of `command`; False if only the holders of the objects differ.
+    """True if `existing` has exactly the slices and objects of `command`, with the same holders of each object.
 
-    Raises ChainDamaged if anything else differs.
+    False if only the holders differ. Raises ChainDamaged if anything else differs.
     """
     own = command.objects, command.slices
     try:

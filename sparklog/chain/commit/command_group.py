@@ -1,7 +1,8 @@
 """Chooses the waiting commands that go into the next entry, and decides them. Nothing here waits or does I/O.
 
-Commands are decided one after the other: each is decided on the state after those before it. That state is a draft. It
-becomes the head if the entry wins its slot. Otherwise it is dropped, and the commands are decided again.
+Commands are decided one after the other, on a draft of the next state. After each decision the draft is changed, so the
+next command is decided on the state that the earlier ones lead to. If the entry wins its slot, the draft becomes the
+head. Otherwise the draft is dropped, and the commands are decided again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Commands that were decided one after the other, starting from `head`. The entry `at` is to have the `decided`."""
+    """Commands that were decided in order, starting from `head`. Those in `decided` are to become the entry `at`."""
 
     head: Head
     tickets: Sequence[Ticket]
@@ -93,7 +94,7 @@ class CommandGroup:
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def end_entry(self, author: Author, nonce: str) -> bytes:
-        """Encode the decided commands as an entry, and return its bytes. The draft becomes the state after it."""
+        """Encode the decided commands as an entry; return its bytes. The draft becomes the state after this entry."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
@@ -130,7 +131,7 @@ def _weight(command: Command) -> int:
 
 
 def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> CommandGroup:
-    """Decide each command on the state after the commands before it.
+    """Decide the commands in order, each on the state that the commands before it in the group lead to.
 
     A refusal, or a result without records, must not depend on a command that may fail to land. So a command that would
     get one stays undecided in two cases: an earlier command of this group led to records, or `confirmed` is False

@@ -1,6 +1,7 @@
 """Follow the metadata chain: open it, catch up, and hold the newest head that this process knows.
 
-`Follower.perform` performs the requests of all machines of the chain on its store, those of a commit included.
+Catching up, committing and the like are machines: generators without I/O that yield requests (`core/machine.py`).
+`Follower.perform` performs these requests on the chain's store.
 
 Opening reads the newest snapshot and the entries after it. Catching up costs one request for the next entry and one for
 its block's void mark. A head is an immutable value: a reader can use it for as long as it likes and never waits.
@@ -52,7 +53,7 @@ ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 
 
 class Follower:
-    """The newest head of one chain in this process. `perform` performs requests of the chain's machines on its store.
+    """The newest head of one chain in this process. `perform` does the I/O of the chain's machines (generators).
 
     Thread-safe. Create a new one after a fork.
     """
@@ -168,7 +169,7 @@ class Follower:
         return True
 
     def perform(self, request: Request) -> Reply:
-        """Perform a request of one of the chain's machines, and return the reply. A store's error is a reply too."""
+        """Perform a request yielded by a machine of the chain, and return the reply. A store's error is a reply too."""
         try:
             match request:
                 case Put():
@@ -195,7 +196,7 @@ class Follower:
         self.publish(self._run(caught_up(self.head, self.store.url)))
 
     def _run(self, steps: ChainMachine[T]) -> T:
-        """Perform the requests of a machine, and return its outcome. Raises what the machine raises."""
+        """Run a machine: perform the requests that it yields, and return its outcome. Raises what it raises."""
         return run(steps, self._answered)
 
     def _answered(self, request: Request) -> tuple[Reply, Now]:

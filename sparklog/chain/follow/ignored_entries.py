@@ -1,4 +1,4 @@
-"""Finds entries that readers ignore, because another coordinator had taken over from their author before.
+"""Finds entries that readers ignore: their author was a coordinator that had already been replaced or had resigned.
 
 A process that replays the chain notices such entries by itself. This module finds them without a replay, for callers
 that read only a few entries.
@@ -21,10 +21,10 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
     """Return the numbers of those `entries` (ascending) that readers ignore.
 
-    `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. If
-    `newest` has taken over from one of the authors, earlier entries are read too, to learn which coordinator was in
-    force before the first of `entries`. They are read backwards, until one has a CLAIM by its own author, or until
-    LOOK_BACK were read. Raises what `before` raises.
+    `newest` is the coordinator in the newest state. `before(n)` reads entry n, or returns None if it is gone. If one of
+    the authors has been replaced or has resigned by now, earlier entries are read too, to learn which coordinator was
+    in force before the first of `entries`. They are read backwards, until one has a CLAIM by its own author, until one
+    is gone, or until LOOK_BACK were read. Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()
@@ -59,7 +59,8 @@ def _claims_itself(entry: Entry) -> bool:
 def _after(known: Coordinator, entry: Entry) -> Coordinator:
     """Return the coordinator after `entry`, which is not ignored. `known` is the coordinator before it.
 
-    An author whose epoch is later than that of `known` must have claimed that epoch in an entry that was not read.
+    If the author's epoch is later than that of `known`, the author counts as the new coordinator: it has claimed that
+    epoch, in `entry` or in an entry that was not read.
     """
     author = entry.author
     if author.epoch > known.epoch:

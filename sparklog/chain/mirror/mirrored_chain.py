@@ -72,8 +72,8 @@ class MirroredChain(MirrorPlace):
     def _whole(self, place: MirrorPlace, key: str) -> memoryview:
         """Read an object other than an entry from one store. Raises ChainDamaged if its checksum is wrong.
 
-        The right checksum is in the frame of a manifest, in the key of a chunk, and in the entry that names a command's
-        body. If that entry has not been read, the body is not checked.
+        A manifest has its checksum in its frame, and a chunk has it in its key. The checksum of a command's body is in
+        the entry that names the body. If that entry has not been read, the body is not checked.
         """
         body = place.get(key)
         if key.startswith(SNAPSHOTS):

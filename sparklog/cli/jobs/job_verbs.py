@@ -218,9 +218,10 @@ def run_all(
 
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """Show the outcome of the last run of each job. Exit 5 if a run failed or broke off.
+    """Show the outcome of the last run of each job. Exit 5 if one of these runs failed or broke off.
 
-    With a coordinator, also show when each job is next due, and why the last run that it began failed or broke off.
+    With a coordinator, also show when each job is next due. If the last run that the coordinator began has failed or
+    broken off, also show why.
     """
     from sparklog.cli.jobs.job_schedule import scheduled, status_rows
     from sparklog.wire.job_messages import last_run

@@ -122,9 +122,10 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
     """Estimate the bytes of objects and indexes on each store.
 
-    The estimate is the total size of the partitions with a replica on the store, times a factor for what the size of a
-    partition does not include. The factor is the bytes of all objects and indexes, divided by the total size of all
-    partitions. In it, each object and each partition counts once, however many stores have it.
+    The size of a partition counts the batches of its log, but neither indexes nor the other bytes of objects. So the
+    sizes of the store's partitions are summed and multiplied by a factor, the same for all stores. The factor is the
+    size of all objects and indexes, divided by the size of all partitions. It counts each of them once, however many
+    stores have it.
     """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0

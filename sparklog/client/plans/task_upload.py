@@ -114,8 +114,9 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
 def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
     """Return the stores to leave out: those that are catching up and were too slow for recent writes of this process.
 
-    Without this, a store that hangs would cost each write CATCHING_UP_WAIT_MS, and a thread that never ends and keeps
-    its bytes. Returns no stores if a partition would be left without one.
+    Without this, a store that hangs would delay each write by CATCHING_UP_WAIT_MS. Each write would also leave behind a
+    thread that never ends, and the bytes that the thread keeps in memory. Returns no stores if a partition would then
+    have none to upload to.
     """
     slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)

@@ -117,10 +117,10 @@ class FoundStores:
         return mirrored
 
     def newer(self) -> str | None:
-        """Evidence on a found store, as text, of a newer chain or newer entries than `head`; None if there is none.
+        """Return evidence, as text, of a chain newer than `chain_id` or of entries after `head`; None if there is none.
 
-        If there seem to be newer entries, reads the mirrors again, because a chain that is alive may just have written
-        these entries. So `head` may change.
+        If a found store seems to have newer entries, the mirrors are first read again, and `head` may change: a chain
+        that is still alive may have written these entries after the last read.
         """
         for store, found_store in sorted(self.found.items()):
             for number, owner in found_store.owners.items():
@@ -137,7 +137,7 @@ class FoundStores:
     def newest_checkpoint(self) -> int:
         """Return the number of the newest entry for which a found store has a checkpoint; -1 without a checkpoint.
 
-        The lost chain had at least this entry.
+        The lost chain had entries at least up to this one.
         """
         newest = [
             newest_checkpoint(found_store.target, self.chain_id, HIGH_WATERMARKS) for found_store in self.found.values()

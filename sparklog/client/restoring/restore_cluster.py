@@ -271,8 +271,9 @@ class _Restore:
     def _check_again(self, owner: Owner, newer: str | None) -> None:
         """Repeat the checks once all stores are marked, and check that each store has the mark `owner`.
 
-        `newer`: from `FoundStores.newer`; unless it is None or loss is accepted, raises ChainDamaged. Also raises
-        Conflict and the errors of `check_stores`.
+        `newer`: evidence of entries that no mirror has, or None (`FoundStores.newer`). The writes in such entries would
+        be lost, so ChainDamaged is raised, unless the caller accepts loss. Raises Conflict if another restore has
+        marked a store, StoreUnavailable if a store has lost the mark, and the errors of `check_stores`.
         """
         self._check()
         number = number_of(self._stores, owner)
@@ -288,9 +289,10 @@ class _Restore:
             raise self._more(newer)
 
     def _begin(self, owner: Owner) -> None:
-        """Put the beginning of the new chain, which contains its first entry: from then on the restore has begun.
+        """Put the beginning of the new chain: one object with its first entry and the manifest of a snapshot.
 
-        Raises Conflict if another run of this restore was faster, or has given it up.
+        From then on the restore has begun. Then the entry and the manifest are put under their own keys (`_open`).
+        Raises Conflict if another run has begun this restore or has given it up, and the errors of `_open`.
         """
         head, stores = self._stores.head, self._stores.found
         first = first_entry(number_of(self._stores, owner))

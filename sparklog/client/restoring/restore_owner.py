@@ -1,8 +1,10 @@
-"""Chooses the OWNER mark that a restore puts on each store, and gives up other restores.
+"""Chooses the OWNER mark that a restore puts on each store, and gives up other restores of the cluster.
 
-A run never uses the marks of another run: that run's chain may have begun, and its metadata may have been lost since. A
-run gives up other restores that have not begun, so that they never begin: always those to the same place, but those to
-other places only with `take_over`.
+Each run makes a new mark. It never uses the mark of another run: that run's chain may have begun, and its metadata may
+have been lost since.
+
+To give up a restore is to make sure that its chain, which has not begun, never begins (`give_up`). A run gives up all
+other restores to the same place. With `take_over`, it also gives up those to other places.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def add_store(
 def remove_store(connection: Connection, store: StoreId) -> None:
     """Remove the registration of a store without replicas, and announce the removal to the other stores.
 
-    Raises BrokerIdNotRegistered, and Conflict if the store has a replica, or is the last one that may have copies of
-    the metadata.
+    Raises BrokerIdNotRegistered, and Conflict if the store has a replica, is the only one that is not fenced, or is the
+    last one that may have copies of the metadata.
     """
     state = connection.follower.newest_state()
     copies = effective_cluster(state.config).metadata_copies if state.config else 0

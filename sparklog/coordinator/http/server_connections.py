@@ -76,12 +76,15 @@ class Connections:
         return True
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to look for overdue connections every `ConnectionLimits.sweep_s`, until no connection is open."""
+        """Begin to call `sweep` every `ConnectionLimits.sweep_s` seconds, until no connection is open."""
         if self._sweeping is None:
             self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
 
     def sweep(self, now_s: float) -> None:
-        """Call `ServerConnection.overdue` of each connection that has been in its state for too long."""
+        """End each connection that has been in its present `State` for longer than allowed.
+
+        If it has made progress, it gets more time instead (`ServerConnection.overdue`).
+        """
         for connection, state in self.table.overdue(now_s):
             connection.overdue(state)
 

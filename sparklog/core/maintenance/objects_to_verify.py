@@ -133,8 +133,8 @@ def sums_to_verify(
 def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: ObjectsWanted) -> tuple[Column, int]:
     """Return the object number of each slice of the partition that the store holds, and the sum of their records.
 
-    Numbers that are not in `wanted.share` are left out. The result is empty and 0 if the store has no replica of the
-    partition, or if `wanted.partitions` leaves it out.
+    Slices whose object is not in `wanted.share` are left out. The result is empty and 0 if the store has no replica of
+    the partition, or if `wanted.partitions` leaves it out.
     """
     if store not in partition.replication.replicas or (
         wanted.partitions and partition.partition not in wanted.partitions
@@ -146,10 +146,10 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
 
 
 def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
-    """Return the slices of the object that the store should hold in `state`, which is newer than `object_`.
+    """Return those slices of `object_` that the store should still hold according to `state`.
 
-    A slice is left out if the store may lack it by now, because of retention, a rewrite, an election, a move or a
-    reported loss.
+    `state` is newer than the state from which `object_` was made. Because of retention, a rewrite, an election, a move
+    or a reported loss since then, the store may lack the other slices.
     """
     holdings, named = _Holdings(state), object_.named
     return tuple(
@@ -158,7 +158,7 @@ def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: Store
 
 
 def _is_named(state: ClusterState, slice_: Slice) -> bool:
-    """True if the log still has the start of `slice_`, which is of an older state, and has it in the same object."""
+    """True if the log still has the first offset of `slice_`, a slice of an older state, and in the same object."""
     key = TopicPartition(slice_.topic_id, slice_.partition)
     if key not in state.partitions:
         return False

@@ -1,9 +1,9 @@
-"""Followers that lag: they have been behind the leader for one period, `replica.lag.time.max.ms` (rule I2).
+"""Finds followers that lag, which are then taken out of the ISR.
 
 While writers continue, a follower may always be a little behind. So a follower lags only if it has been in the ISR for
-the last period, and still lacks something that the leader already had when that period began. Kafka computes the same
-from the fetches that its leader serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so this
-clock remembers the leader's LEOs of the last period.
+the last `replica.lag.time.max.ms`, and still lacks something that the leader already had when that period began. Kafka
+computes the same from the fetches that its leader serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower
+fetch, so this clock remembers the leader's LEOs of the last `replica.lag.time.max.ms`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Behind:
 
 
 class LagClock:
-    """Watches the followers of the partitions that `store` leads; of all partitions if `store` is None.
+    """Finds followers that lag (see the module) in the partitions that `store` leads; in all if `store` is None.
 
     Call `observe` with each newer state, then `check`. A process that takes over begins with a new LagClock. Partitions
     whose followers have everything take no time and no memory while they are unchanged.
@@ -99,9 +99,10 @@ class LagClock:
             )
 
     def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
-        """Return the followers that still lack something that the leader had one period before the newest state.
+        """Return the followers that lack something that the leader already had `replica.lag.time.max.ms` ago.
 
-        Followers that were not yet in sync at that time are left out.
+        That time is counted back from the request for the newest state. Followers that were not yet in sync then are
+        left out.
         """
         then_ms = self._asked_ms - self._period_ms
         ends = behind.leader_ends

@@ -131,7 +131,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class FlushUpload:
-    """Upload the rows of this flush."""
+    """A request to upload the rows of `flush`."""
 
     flush: Flush
     timeout_ms: int
@@ -139,7 +139,10 @@ class FlushUpload:
 
 @dataclass(frozen=True, slots=True)
 class FlushCommit:
-    """Commit what this flush has uploaded. `first_sequences`: the sequence of its first record in each partition."""
+    """A request to commit the uploaded rows of `flush`.
+
+    `first_sequences`: for each partition, the sequence of the flush's first record there.
+    """
 
     flush: Flush
     producer_id: int
@@ -150,7 +153,7 @@ class FlushCommit:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Request the producer's next epoch, or a new producer id, with this command."""
+    """A request to submit `command`, which asks the chain for the producer's next epoch or for a new producer id."""
 
     command: AllocateProducer
     timeout_ms: int = ATTEMPT_MS

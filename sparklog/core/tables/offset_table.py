@@ -1,4 +1,4 @@
-"""The offsets that groups have committed: blocks of columns plus a small tail.
+"""The offsets that groups have committed: blocks of columns, and a small tail of the newest rows.
 
 A row costs 40 bytes in a block, so a million rows cost about 40 MB. A commit goes into the tail. When the tail becomes
 a block, the older rows that it replaces are marked dead. Most metadata texts are empty and take no memory. Each
@@ -125,7 +125,7 @@ class OffsetTable(BlockTable):
         return sum(block.rows - block.dead_rows for block in self.in_blocks().blocks)
 
     def seal(self) -> None:
-        """Make the tail a block, mark the older rows that it replaces as dead, and tidy the blocks."""
+        """Make the newest rows (the tail) a block, mark dead the older rows that they replace, and apply `tidied`."""
         replaced: dict[int, list[int]] = {}
         for key in self._tail:
             replaced.setdefault(key.group, []).append(key.partition_key)
@@ -133,9 +133,10 @@ class OffsetTable(BlockTable):
         super().seal()
 
     def in_blocks(self) -> OffsetTable:
-        """Return an equal table without a tail, to be stored.
+        """Return an equal table, to be stored, with all rows in blocks: the newest rows (the tail) become a block.
 
-        Both tables share the blocks that need no tidying and of which the tail replaces no row.
+        Both tables share each block that stays the same. A block changes if the tail replaces one of its rows, or if
+        `tidied` merges or rewrites it.
         """
         other = self.fork()
         other.seal()

@@ -23,9 +23,9 @@ from sparklog.storage.object_store import Bytes, ObjectStore
 def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
     """Rebuild the index from the whole object, and return its bytes.
 
-    None if they are not the bytes that the chain names, because another version of Arrow wrote the index. Raises
-    KeyNotFound if the object is missing, Damaged if it is not the object that the chain names, and UnsupportedVersion
-    if it has another format.
+    Returns None if these bytes differ from the index that the chain names: another version of Arrow wrote that index.
+    Raises KeyNotFound if the object is missing, Damaged if it is not the object that the chain names, and
+    UnsupportedVersion if it has another format.
     """
     body = encode_index(rebuild_index(key, store.get(key), named))
     return body if _is_named(body, named) else None

@@ -305,8 +305,8 @@ def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
     """Describe the offsets of a slice's batches, for the `actual` of a finding.
 
-    `bases` and `lasts`: the first and the last offset of each batch. If all are right, the text equals the one in
-    `wanted`.
+    `bases` and `lasts`: the first and the last offset of each batch, from the index. If they ascend and lie within
+    the slice, the text is the one that `_compared` puts into `wanted`. Otherwise it lists them all.
     """
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():

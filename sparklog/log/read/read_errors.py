@@ -19,10 +19,10 @@ def damage_of(start: int, end: int) -> Iterator[None]:
 
 
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
-    """Return the error for records that the chain still names but no holder can provide.
+    """Return the error for records that the chain still names, but that no holder can provide.
 
-    It is DataLoss if every holder lacks the object. Otherwise it has the type of the holders' error that is most likely
-    to be temporary, and its message names the offset.
+    It is DataLoss if every holder lacks the object, or if the object has no holder. Otherwise it has the same type as
+    one holder's error: the one most likely to be temporary. Its message names the partition and the offset.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at
@@ -43,8 +43,8 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
 def may_be_replaced(error: SparklogError) -> bool:
     """True if `error` was made by `unreadable`, and a newer state may name another object for its records.
 
-    That may be so if any holder lacked the object or had it damaged, even if another holder did not answer, or if no
-    registered store was a holder.
+    That is possible if a holder lacked the object or had it damaged, even if another holder did not answer. It is also
+    possible if no registered store was a holder.
     """
     return isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced
 

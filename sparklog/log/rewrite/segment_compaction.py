@@ -1,6 +1,7 @@
-"""Rewrite slices of one partition into sealed segments that hold only some of the records, each with its offset.
+"""Rewrites slices of one partition into sealed segments that hold only chosen records. Each record keeps its offset.
 
-Batches of which no record is kept are not read. Append times are written into the timestamp column.
+The offset is stored with the record. If the topic uses append times, which only the chain has until then, they are
+stored with the records, too. Batches without a record to keep are not read.
 """
 
 from __future__ import annotations

@@ -169,10 +169,11 @@ class ObjectsWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches to the current object, if they are large enough and the object has a single store.
+        """Write the batches that are held in memory to the current object on its store, and reuse their memory.
 
-        Call this only for a topic with one partition: with several, batches of another partition might have to precede
-        these in the object. The memory of the batches is used again at once.
+        Does nothing if they are smaller than `WriterLimits.streamed_from_bytes`, or if the object has several stores.
+        Call this only for a topic with one partition: with several, later batches of another partition might belong
+        before these in the object.
         """
         if self._held_bytes < self._objects.limits.streamed_from_bytes or len(self._holders) > 1:
             return

@@ -157,8 +157,8 @@ class CompactionJob:
     def _order(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> _Ordered | None:
         """Return the orders for a partition's rewrites.
 
-        None if its segments changed since the plan, or if its swaps would be refused now. The partition's row says so,
-        and a changed partition may be planned again.
+        Returns None if its segments changed since the plan, or if its swaps would be refused now. The partition's row
+        then says so, and a changed partition may be planned again.
         """
         key = _key(due)
         slices = _still_there(state, due)
@@ -192,8 +192,8 @@ class CompactionJob:
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
         """Swap in the rewritten stretches of a partition, and return the command that moves its cleaner.
 
-        None if a rewrite failed, or if a swap was refused. But if swaps were refused only because all their records had
-        been deleted, the cleaner moves.
+        Returns None if a rewrite failed, or if a swap was refused. But if swaps were refused only because all their
+        records had been deleted, the cleaner moves, so the command is returned.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
@@ -237,10 +237,11 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that `rewritten_anyway` chooses in each of the `runs`, and return the errors.
+        """Rewrite some stretches although they stay unchanged or keep no record. Return the errors.
 
-        The slices of these stretches will also cover the offsets of the empty stretches beside them. The new outcomes
-        replace the old ones in `runs`.
+        A stretch that keeps no record gets no slice, so a new slice beside it must also cover its offsets. In each run
+        of neighbouring stretches (`runs`), `rewritten_anyway` chooses the stretches that get such a new slice. Their
+        new outcomes replace the old ones in `runs`.
         """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [

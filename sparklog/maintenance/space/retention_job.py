@@ -49,7 +49,7 @@ class RetentionJob:
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Raise the log starts, with one command per partition. A log start that is already as high stays."""
+        """Raise each log start to the planned offset, with one command each, unless it is already there or above."""
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):

@@ -1,4 +1,4 @@
-"""An object that recovery found damaged on a store, and the type of the callback that notes its outcome."""
+"""An object that recovery found damaged on a store, and the type of the callback that notes the outcome of a repair."""
 
 from __future__ import annotations
 

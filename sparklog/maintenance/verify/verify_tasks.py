@@ -50,9 +50,10 @@ def verify_objects(payload: bytes) -> bytes:
 
 
 def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
-    """Verify the objects of the order on all their stores. If a store does not answer, its check has the error.
+    """Verify the objects of the order on all their stores.
 
-    After FAILURES_IN_A_ROW objects that could not be read on a store, the store is not asked any more.
+    If an object can't be read on a store, its `ReplicaCheck` for that store has the error. Once FAILURES_IN_A_ROW
+    objects in a row could not be read on a store, the task asks that store for no more objects.
     """
     failed: dict[StoreId, int] = {}
     silent = set(order.silent)

@@ -1,9 +1,10 @@
 """The topics that a run of produce writes to.
 
-    check (before Spark starts) -> created (a `with` around the write)
-    -> deleted (if the write fails because a topic does not exist: was it deleted meanwhile?)
+    WrittenTopics.check      before Spark starts
+    WrittenTopics.created    in a `with` around the write
+    WrittenTopics.deleted    only if the write failed because a topic does not exist: returns those deleted since
 
-`check` applies the rules of creation to a new topic, so a dry run refuses what the real run would refuse.
+`check` applies the rules of creation to a new topic, so a dry run refuses everything that the real run would refuse.
 """
 
 from __future__ import annotations

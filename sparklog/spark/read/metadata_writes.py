@@ -1,7 +1,7 @@
 """The rows of `metadata=writes`: the writes that the chain still keeps. Tasks read them from entries of the chain.
 
-The state names the entries to read: those of every command since FLOOR. The last write of an application may be in an
-older entry. The state itself keeps that write forever, so its entry need not be read.
+The state names the entries to read: those of all commands that began at FLOOR or later. The last write of an
+application may be in none of these entries. The state itself keeps that write, so no entry is read for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class WritesToRead(msgspec.Struct, frozen=True):
     """The work of one task: the entries to read, and writes that the state itself has.
 
     `commands`: for each entry to read, the ids of its commands that the state keeps. `applications`: (app id, version)
-    of the last writes of applications in these entries. `others`: the last writes of applications in older entries,
-    for which nothing is read. `topics`: names by id.
+    of the last writes of applications in these entries. `others`: the last writes of applications that are in none of
+    the entries that tasks read; the state has kept these writes. `topics`: the names of topics, by id.
     """
 
     addresses: StoreAddresses
@@ -44,8 +44,8 @@ class WritesToRead(msgspec.Struct, frozen=True):
 def plan_writes(state: ClusterState, addresses: StoreAddresses) -> list[WritesToRead]:
     """Return tasks that together yield each write once. `addresses`: of the stores.
 
-    The tasks divide the entries to read, in the order of the chain. If the last writes of some applications are in
-    older entries, one more task at the end yields those writes, and reads no entry.
+    The tasks divide the entries to read, in the order of the chain. The last write of an application may be in none of
+    these entries. The state has kept such writes, so one more task at the end yields them without reading an entry.
     """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):

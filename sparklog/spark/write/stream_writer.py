@@ -152,8 +152,8 @@ class StreamWriter(StreamArrowWriter):
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
         """Return the micro-batch's file in the offset log of the query's checkpoint.
 
-        If the write commits offsets for a group, raises an error if the file can't be read. Otherwise returns None in
-        that case, or if the options name no checkpoint.
+        If the file can't be read, returns None, or raises an error if the write commits offsets for a group. Also
+        returns None if the options name no checkpoint.
         """
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
@@ -177,7 +177,10 @@ class StreamWriter(StreamArrowWriter):
         return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: ApplicationVersion) -> None:
-        """Raise WriteLost if an unclean election gave up the micro-batch after it was planned as already written."""
+        """Raise WriteLost if an unclean election has given up the micro-batch since its write was planned.
+
+        It was already written at that time, so its tasks uploaded nothing that could replace it.
+        """
         state = shared(self.options.cluster, self.options.storage).follower.newest_state()
         known = state.applications.get(transaction.app_id)
         if known is None or not known.has_written(transaction.version):

@@ -1,8 +1,8 @@
 """Requests to Azure's blob storage, sent by Microsoft's client library.
 
-adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used, for two
-reasons. It can't set the metadata of an object, where the write id belongs. And the library below it repeats a request
-whose answer was lost.
+adlfs holds the account, the credentials and the client of that library. Its own `pipe_file(mode="create")` is not used,
+for two reasons. It can't set the metadata of an object, where the write id belongs. And with it Microsoft's library
+would repeat a request whose answer was lost.
 """
 
 from __future__ import annotations

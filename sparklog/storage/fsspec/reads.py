@@ -21,7 +21,7 @@ def read_whole(read: Read, shown: str) -> memoryview:
     """Return the whole object: the first answer gives its size, and the remaining bytes are read in parallel.
 
     `shown`: the object's address, for error messages. Raises the errors of `read`, StoreUnavailable if another object
-    took its place meanwhile, and Damaged if a later answer gives a smaller size.
+    took its place meanwhile, and Damaged if a later answer gives a smaller size than the first.
     """
     first, size_bytes, version = read(0, _FIRST_BYTES)
     if size_bytes <= len(first):
@@ -65,10 +65,11 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
 
 
 def _size(seen: Sequence[_Seen], shown: str) -> int:
-    """Return the object's size in bytes. `seen` has a pair (size, version) from each answer.
+    """Return the object's size in bytes: the smallest in `seen`, which has a pair (size, version) from each answer.
 
-    Raises StoreUnavailable if the versions differ: the object was replaced while it was read. An answer without a
-    version may still have another size, so the smallest size is returned.
+    Raises StoreUnavailable if the versions differ: the object was replaced while it was read. An answer has no version
+    if the object ended before the requested bytes. Such an answer may give a smaller size than the others, because the
+    object was replaced by a shorter one. The smallest size lets the caller notice that.
     """
     if len({version for _, version in seen if version is not None}) > 1:
         raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")

@@ -30,8 +30,9 @@ _TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
 class MaskRule(msgspec.Struct, frozen=True):
     """A rule that masks a part of the records of some topics.
 
-    `topics`: the name of a topic, or a prefix of names with `*` after it. `path`: the masked part, a field of JSON
-    values, `#key` or `#headers`; "" for the whole value.
+    `topics`: the name of a topic, or a prefix of names with `*` after it. `path` says which part is masked: "" for the
+    whole value, `#key` for the key, `#headers` for the values of the headers, or else the path of a field in JSON
+    values.
     """
 
     topics: str

@@ -205,7 +205,11 @@ class _Finding:
         return _Section(partition, at, at, step)
 
     def _beginning(self, partition: Partition) -> int:
-        """The offset at which reading begins: downwards from the record below it, or upwards from the record at it."""
+        """Return the offset at which the reading of a partition begins.
+
+        If the page is read upwards, the first record read is the first one at this offset or above. If it is read
+        downwards, it is the last one below this offset.
+        """
         query, down = self._query, self._query.reads_down
         if query.at:
             return dict(query.at)[partition.partition]
