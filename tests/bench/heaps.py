@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
+from tests.bench.paired import Comparison
 from tests.bench.session import session
 
 RECORDS, VALUE_BYTES = 640_000, 500
@@ -29,8 +30,8 @@ WITHIN_S = 120  # in a heap that is nearly full, collections follow each other, 
 ONE_SMALL_TASK = {"spark.testing.reservedMemory": "1", "spark.master": "local[1]"}
 
 
-def heaps(folder: Path) -> list[tuple[str, str]]:
-    """Figures: (what was measured, the smallest heap in which it succeeds)."""
+def heaps(folder: Path) -> tuple[list[Comparison], list[tuple[str, str]]]:
+    """No comparison, and figures: (what was run, the smallest heap in which it succeeds)."""
     init_cluster(str(folder / "log"), stores={store: str(folder / store) for store in STORES})
     with sparklog.connect(str(folder / "log")) as cluster:
         cluster.create_topic("read", partitions=PARTITIONS)
@@ -39,10 +40,9 @@ def heaps(folder: Path) -> list[tuple[str, str]]:
         cluster.append("read", pa.table({"key": keys, "value": values}), compression="none")
     figures = []
     for run in RUNS:
-        figure = f"{run}: {_smallest(folder, run)}"
-        print(figure, flush=True)
-        figures.append((f"smallest heap of a task with {RECORDS:,} records of {VALUE_BYTES} B, not compressed", figure))
-    return figures
+        figures.append((run, _smallest(folder, run)))
+        print(f"{run}: {figures[-1][1]}", flush=True)
+    return [], figures
 
 
 def _smallest(folder: Path, run: str) -> str:

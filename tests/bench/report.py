@@ -17,6 +17,7 @@ COPIES = "\n## Copies of the metadata\n"
 MAINTENANCE = "\n## Maintenance\n"
 STREAMS = "\n## Streams\n"
 PYTHON = "\n## Python\n"
+HEAPS = "\n## Heap of a task\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -122,6 +123,17 @@ def python_section(machine: str, comparisons: Sequence[Comparison], figures: Seq
         "map, without a plan, checksums or positions."
     )
     return _section(PYTHON, about, machine, comparisons, figures)
+
+
+def heaps_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: the smallest heap in which a task writes and reads. There are no comparisons."""
+    about = (
+        "Written by `make bench`, and by `make bench ARGS=heaps` alone: the smallest heap (`-Xmx`) of a Spark JVM, "
+        "driver and executor in one, in which one task at a time succeeds. Spark's own part is in each figure: compare "
+        "with the rows alone. 640,000 records of 500 B, not compressed; the keys of neighbours have different "
+        "partitions."
+    )
+    return "\n".join([HEAPS, about, "", f"Machine: {machine}", "", *_figures(figures)]) + "\n"
 
 
 def _section(

@@ -28,8 +28,9 @@ from sparklog.core.types import (
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
 from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
-from sparklog.log.write.raw_rows import ROW_BYTES, cuts, joined, raw_sums
+from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.routing import PartitionRows
+from sparklog.log.write.row_sizes import ROW_BYTES, raw_sums
 from sparklog.log.write.task_objects import TaskObjects
 
 _UPLOAD_ATTEMPTS: Final = 3

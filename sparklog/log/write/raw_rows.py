@@ -1,27 +1,14 @@
-"""Rows before they are encoded: compute their sizes, cut them and join them."""
+"""Rows before they are encoded: cut them and join them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from sparklog.log.batch import with_headers
-from sparklog.log.write.routing import HEADER_BYTES, Sizes, cumulative_bytes
-
-ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, value and headers
-
-
-def raw_sums(rows: pa.RecordBatch) -> Sizes:
-    """Return cumulative raw bytes, int64[rows + 1]: element j minus element i is the raw size of rows [i, j).
-
-    The first element can differ from 0.
-    """
-    sums = cumulative_bytes(rows, header_bytes=HEADER_BYTES)
-    sums += ROW_BYTES * np.arange(len(sums))
-    return sums
+from sparklog.log.write.row_sizes import Sizes
 
 
 def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklog.core.describe.readable import counted, exact_amount
-from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.types import PartitionIndex
 from sparklog.log.batch import without_headers
-from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.write.row_sizes import HEADER_BYTES, Sizes, buffer_offsets, cumulative_bytes
 
-Sizes = npt.NDArray[np.int64]
 Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
-HEADER_BYTES = 8  # raw bytes of a header's offsets, on top of its key and value
-_SHOWN_KEY_CHARS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +90,6 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     ]
 
 
-def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge if key, value and headers of a record have more than `max_message_bytes` together."""
-    sums = cumulative_bytes(rows)
-    if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
-        _refuse_too_large(rows, sums, topic, max_message_bytes)
-
-
-def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None, header_bytes: int = 0) -> Sizes:
-    """Return the bytes of keys, values and headers in the rows before each row number in `at`.
-
-    By default, `at` has the number of each row, and of the end. Each header counts `header_bytes` more. The first
-    element can differ from 0, so only differences matter. If a null key, value or header still has bytes in its buffer,
-    they are counted too.
-    """
-    places: Any = slice(None) if at is None else at
-    sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
-    sums += _offsets(rows.column("value"))[places]
-    headers = rows.column("headers") if "headers" in rows.schema.names else None
-    if headers is not None and headers.null_count < len(headers):
-        pairs = headers.values
-        firsts = _offsets(headers)[places]
-        sums += _offsets(pairs.field("key"))[firsts]
-        sums += _offsets(pairs.field("value"))[firsts]
-        sums += header_bytes * firsts
-    return sums
-
-
 def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
     """Return the partition of each row, or a single number if all rows have the same. For the arguments see `split`."""
     if partitions == 1 and "partition" not in rows.schema.names:
@@ -132,7 +101,7 @@ def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky:
     if keys.null_count == len(keys):
         chosen: Chosen | int = int(sticky)
     else:
-        chosen = partitions_for_keys(_offsets(keys), _data(keys), partitions)
+        chosen = partitions_for_keys(buffer_offsets(keys), _data(keys), partitions)
         if keys.null_count:
             chosen[keys.is_null().to_numpy(zero_copy_only=False)] = sticky
     if given is None:
@@ -188,32 +157,6 @@ def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column.take(places) for column in raw.columns], schema=raw.schema)
 
 
-def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """Return the offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
-    buffer = column.buffers()[1]
-    if buffer is None or buffer.size == 0:  # legal for an array without rows
-        return np.zeros(1, dtype=np.int32)
-    return np.frombuffer(buffer, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
-
-
 def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
     buffer = column.buffers()[2]
     return np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
-
-
-def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge for the first record that is too large.
-
-    `sums` also count bytes that a null key, value or header still has in its buffer. Here those bytes don't count.
-    """
-    for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
-        key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
-        size = len(key or b"") + len(value or b"")
-        size += sum(len((pair["key"] or "").encode()) + len(pair["value"] or b"") for pair in headers or () if pair)
-        if size > max_message_bytes:
-            shown = repr(key)
-            raise RecordTooLarge(
-                f"topic {topic}, key {shown if len(shown) <= _SHOWN_KEY_CHARS else shown[:_SHOWN_KEY_CHARS] + '…'}: "
-                f"wanted at most {exact_amount(max_message_bytes)} of key, value and headers (max.message.bytes), "
-                f"found {exact_amount(size)}"
-            )

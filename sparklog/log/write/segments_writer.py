@@ -31,7 +31,8 @@ from sparklog.core.types import (
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA, TIMESTAMP
 from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
-from sparklog.log.write.raw_rows import cuts, joined, raw_sums
+from sparklog.log.write.raw_rows import cuts, joined
+from sparklog.log.write.row_sizes import raw_sums
 from sparklog.log.write.store_lanes import StoreLanes
 
 FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones

@@ -18,8 +18,9 @@ from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
 from sparklog.log.records_schema import TIMESTAMP
 from sparklog.log.write.objects_writer import ObjectsWriter, TopicMemory, WriteTarget
-from sparklog.log.write.raw_rows import ROW_BYTES, cuts, raw_sums
-from sparklog.log.write.routing import HEADER_BYTES, check_sizes, cumulative_bytes, split
+from sparklog.log.write.raw_rows import cuts
+from sparklog.log.write.routing import split
+from sparklog.log.write.row_sizes import HEADER_BYTES, ROW_BYTES, check_sizes, cumulative_bytes, raw_sums
 from sparklog.log.write.task_objects import TaskObjects
 
 

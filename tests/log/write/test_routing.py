@@ -2,25 +2,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.types import PartitionIndex
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
-from sparklog.log.write.routing import HEADER_BYTES, by_topic, check_sizes, cumulative_bytes, split
+from sparklog.log.write.routing import by_topic, split
+from sparklog.log.write.row_sizes import HEADER_BYTES
 from tests.core.producing.java_murmur2 import partition_for_key
-from tests.log.record_strategies import WRITTEN, batches, records
+from tests.log.record_strategies import batches
+from tests.log.write.test_row_sizes import rows, size_of
 
 STICKY = PartitionIndex(2)
-
-
-def rows(**columns: Any) -> pa.RecordBatch:
-    length = len(next(iter(columns.values())))
-    return canonical(pa.record_batch({"value": pa.array([b"v"] * length), **columns}))
 
 
 def wanted_partition(row: dict[str, Any], partitions: int) -> int:
@@ -50,17 +45,6 @@ def test_each_record_goes_where_kafka_would_put_it_and_order_stays(given_batches
             assert piece.size_bytes == sum(size_of(row) + HEADER_BYTES * len(row["headers"] or ()) for row in found)
 
 
-def size_of(row: dict[str, Any]) -> int:
-    headers = sum(len(pair["key"].encode()) + len(pair["value"] or b"") for pair in row["headers"] or ())
-    return len(row["key"] or b"") + len(row["value"] or b"") + headers
-
-
-@given(st.lists(records(3), max_size=30), st.integers(0, 10))
-def test_sizes_are_those_of_key_value_and_headers(written: list[dict[str, Any]], skipped: int):
-    batch = canonical(pa.RecordBatch.from_pylist(written, schema=WRITTEN)).slice(skipped)
-    assert np.diff(cumulative_bytes(batch)).tolist() == [size_of(row) for row in batch.to_pylist()]
-
-
 # M: S-07
 @pytest.mark.parametrize("partition", [-1, 6, 70_000])
 def test_partition_out_of_range_is_refused(partition: int):
@@ -81,36 +65,6 @@ def test_rows_that_stand_together_already_are_not_copied():
     assert [(piece.partition, piece.rows.num_rows) for piece in pieces] == [(0, 1), (2, 2), (4, 2)]
     addresses = {piece.rows.column("value").buffers()[2].address for piece in pieces}
     assert addresses == {batch.column("value").buffers()[2].address}
-
-
-def test_record_over_the_limit_is_named_with_its_key_and_size():  # M: S-06
-    batch = rows(key=[b"a", b"long" * 50], value=[b"1" * 10, b"2" * 1000])
-    with pytest.raises(RecordTooLarge) as caught:
-        check_sizes(batch, "orders", 1_000)
-    assert "topic orders, key b'longlong" in caught.value.message
-    assert "wanted at most 1,000 bytes" in caught.value.message
-    assert "found 1,200" in caught.value.message
-    assert len(caught.value.message) < 250
-
-
-# M: S-06
-def test_record_of_exactly_the_limit_passes():
-    check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), "orders", 100)
-
-
-def test_headers_count_towards_the_size():
-    headers = pa.array([[{"key": "abc", "value": b"d"}]])
-    with pytest.raises(RecordTooLarge, match="found 5"):
-        check_sizes(rows(headers=headers), "orders", 4)
-
-
-def test_bytes_under_a_null_do_not_make_a_record_too_large():
-    hidden = pa.Array.from_buffers(
-        pa.binary(),
-        1,
-        [pa.py_buffer(b"\0"), pa.py_buffer(np.array([0, 999], np.int32).tobytes()), pa.py_buffer(b"x" * 999)],
-    )
-    check_sizes(canonical(pa.record_batch({"value": hidden})), "orders", 100)
 
 
 def test_rows_are_split_by_topic_in_order_of_appearance():
