@@ -4,8 +4,8 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
-Copies of the metadata, the jobs of maintenance, streams, the Python clients, and the heap of a task are sections of that
-page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps` alone.
+Copies of the metadata, the jobs of maintenance, streams, the Python clients, and the heap of a task are sections of
+that page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps` alone.
 
 With STORE=s3, hdfs, gs or abfs: that store on a server of this machine, into docs/benchmarks-s3.md and so on. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
@@ -25,8 +25,8 @@ from tests import readme_figures
 from tests.bench import machine, peers_section, report
 from tests.bench.commits import commit_rates
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
-from tests.bench.maintenance import maintenance
 from tests.bench.heaps import heaps
+from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
