@@ -5,7 +5,8 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
 Copies of the metadata, the jobs of maintenance, streams, the Python clients, and the heap of a task are sections of
-that page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps` alone.
+that page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps`
+alone.
 
 With STORE=s3, hdfs, gs or abfs: that store on a server of this machine, into docs/benchmarks-s3.md and so on. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
