@@ -142,6 +142,13 @@ def pytest_runtest_teardown() -> Iterator[None]:
     return (yield)
 
 
+def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[object]) -> None:
+    """After a test that took too long, Spark starts anew: its jobs still run, and all later tests would fail."""
+    one_spark = getattr(node, "funcargs", {}).get("one_spark")
+    if one_spark is not None and call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
+        one_spark.kill()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     if item.config.getoption("--campaign"):
         if item.nodeid.startswith(LONGER_IN_CAMPAIGN):

@@ -116,6 +116,16 @@ class OneSpark:
             server.shutdown()
             server.awaitTermination()
 
+    def kill(self) -> None:
+        """Kill Spark's JVM, in which a test has left jobs running. The next `session` starts another one."""
+        if (gateway := SparkContext._gateway) is not None:
+            gateway.proc.kill()
+            gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+        self.current = None
+        self.servers.clear()
+
     def end(self) -> None:
         """Stop Spark and its JVM."""
         self.stop()

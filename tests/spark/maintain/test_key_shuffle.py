@@ -115,7 +115,12 @@ WRITES = 2  # of each key
 @pytest.mark.spark
 @pytest.mark.campaign
 def test_more_keys_than_the_memory_of_a_worker(one_spark: OneSpark, log: KeyedLog) -> None:
-    session = one_spark.session("local-cluster[2,1,512]", spark__executor__memory="512m")
+    session = one_spark.session(
+        "local-cluster[2,1,512]",
+        spark__executor__memory="512m",
+        spark__sql__codegen__wholeStage="true",
+        spark__sql__codegen__factoryMode="FALLBACK",
+    )
     log.log.cluster.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": 64 << 20})
     for _ in range(WRITES):
         rows = session.range(0, KEYS, 1, 8).selectExpr(
