@@ -262,7 +262,8 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
         command = append_command(plan, [upload_task_rows(plan, [rows])])
         assert command is not None
         with hdfs.spoiling(fault, 0, "rename2", times=None), pytest.raises(OutcomeUnknown) as caught:
-            writer.connection.committer.submit(Submission(plan.command_id, plan.n0, command), GIVE_UP_MS)
+            # Long enough to come to the spoilt call on a busy machine.
+            writer.connection.committer.submit(Submission(plan.command_id, plan.n0, command), 8 * GIVE_UP_MS)
         assert caught.value.landed is Landed.UNKNOWN
     again = Submission(plan.command_id, plan.n0, command, in_doubt=True)
     with hdfs.connect(log) as anew:

@@ -26,6 +26,7 @@ _SETTLES = "who finds that another process's entry lacks its copies makes them, 
 _TOGETHER = "copies are read by one pattern: one for each kind would make policies too long for IAM, and hide nothing"
 _DUE = "whoever commits writes the snapshot if one is due, with its copies"
 _NOTICES = "whether they or its agent notice first that a store has lost its mark"
+_MISSED = "whether a consumer or the store's agent notices first that objects are gone"
 _FIRST = "recovery writes checkpoints unless a coordinator was faster"
 
 # The same for requests that depend on who comes first: some runs have them, others don't. recorded.json is of several.
@@ -46,6 +47,7 @@ BY_CHANCE: dict[Name, str] = {
         for key in ("meta/snapshot/*", "meta/chunks/*", "copies/*/snapshot/*", "copies/*/chunks/*")
     },
     **{(role, "s3:PutObject", "copies/*/commands/*"): _SETTLES for role in ("maintenance", "agent", "operator")},
+    **{("consumer", "s3:ListBucket", key): _MISSED for key in ("append/*", "topics/*")},
     **{(role, "s3:ListBucket", "INCARNATION"): _NOTICES for role in ("producer", "maintenance", "coordinator")},
     **{("maintenance", action, "copies/checkpoints/*"): _FIRST for action in ("s3:PutObject", "s3:DeleteObject")},
 }
