@@ -46,15 +46,17 @@ def heaps(folder: Path) -> tuple[list[Comparison], list[tuple[str, str]]]:
 
 
 def _smallest(folder: Path, run: str) -> str:
-    """By bisection, in steps of STEP_MIB."""
-    too_small, enough = SMALLEST_MIB - STEP_MIB, LARGEST_MIB + STEP_MIB
+    """By bisection, in steps of STEP_MIB. Raises RuntimeError if the largest heap is not enough either."""
+    if not _succeeds(folder, LARGEST_MIB, run):
+        raise RuntimeError(f"{run}: fails with {LARGEST_MIB} MiB, too; see why: python -m tests.bench.heaps FOLDER …")
+    too_small, enough = SMALLEST_MIB - STEP_MIB, LARGEST_MIB
     while enough - too_small > STEP_MIB:
         heap = too_small + (enough - too_small) // STEP_MIB // 2 * STEP_MIB
         if _succeeds(folder, heap, run):
             enough = heap
         else:
             too_small = heap
-    return f"{enough} MiB" if enough <= LARGEST_MIB else f"more than {LARGEST_MIB} MiB"
+    return f"{enough} MiB"
 
 
 def _succeeds(folder: Path, heap_mib: int, run: str) -> bool:

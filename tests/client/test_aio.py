@@ -144,6 +144,17 @@ def test_what_the_caller_has_not_got_yet_is_not_committed(cluster: Cluster, by: 
     assert sum(committed(cluster).values()) == 4
 
 
+def test_a_poll_of_no_records_is_refused(cluster: Cluster) -> None:
+    async def program() -> None:
+        async with reading(cluster) as reader:
+            await anext(reader)  # the records behind it have been read, too
+            for refused in (0, -1):
+                with pytest.raises(InvalidInput, match="max_records"):
+                    await reader.poll(max_records=refused)
+
+    in_loop(program)
+
+
 def test_a_poll_that_is_cancelled_loses_nothing(cluster: Cluster) -> None:
     async def program() -> None:
         async with reading(cluster) as consumer:

@@ -181,6 +181,21 @@ def test_records_that_do_not_ascend_are_refused() -> None:
             writer.finish(Offset(40))
 
 
+def test_rows_from_the_end_of_a_large_batch_are_joined_as_others_are() -> None:
+    """Their size does not count the rows before them, which would make a batch of each."""
+    log = a_log()
+    values = [{"key": b"k", "value": b"v" * 10_000, "timestamp": 0, "offset": at} for at in range(200)]
+    large = pa.RecordBatch.from_pylist(values, schema=COMPACTED_SCHEMA)
+    ids = upload_ids(6_000)
+    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(0), lambda: next(ids), COMPACTED_SCHEMA) as writer:
+        writer.begin_run(Origin.of(log.slices[0]), 0)
+        for at in range(190, 200):
+            writer.add(large.slice(at, 1))
+        made = named(log, writer.finish())
+    (segment,) = made.slices
+    assert pa.ipc.open_file(pa.py_buffer(made.store.get(made.key(segment)))).num_record_batches == 1
+
+
 # ---- what is read -----------------------------------------------------------------------------------
 
 
