@@ -312,7 +312,8 @@ def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
             error = error_of(open_and_read)
             took_s = time.monotonic() - began_s
         spoilt = any(each.fault for each in hdfs.proxy.calls)
-        assert spoilt or hasty or len(hdfs.proxy.calls) <= at
+        # A call of this method may come earlier than in the first run, or not at all (getServerDefaults).
+        assert spoilt or hasty or all(each.method != calls[at].method for each in hdfs.proxy.calls[at:]), hdfs.told()
         if error is not None:
             assert hasty, f"{error!r}\n{hdfs.told()}"
             assert isinstance(error, StoreUnavailable), f"{error!r}\n{hdfs.told()}"
