@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.commands import AgentUp
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import StoreId
+from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import INCARNATION
 from tests.core.replication.example_partition import ends, roles
 from tests.faults.store_folders import StoreFolders
+from tests.kit.silent_console import SILENT
+from tests.servers.hadoop import Hadoop
 from tests.spark.columns.test_column_writes import rows_of_many_kinds
 from tests.spark.columns.writing import begun, by_python, indexes, save, save_by_java, stored
 
@@ -76,6 +80,28 @@ def test_every_store_gets_what_python_writes(cluster: Cluster, folders: StoreFol
     for index in indexes(cluster, "java"):
         assert int(index.records.sum()) > 0
     assert not [left for store in "abc" for left in (folders.at(store) / ".tmp").iterdir()]
+
+
+def test_stores_on_hdfs_beside_a_disk(columnar: SparkSession, hadoop: Hadoop, tmp_path: Path) -> None:
+    """They get what Python writes, and one that was wiped is given up."""
+    on_hdfs = {store: f"{hadoop.url}/{uuid.uuid4().hex}" for store in "ab"}
+    folders = StoreFolders.create(tmp_path, elsewhere=on_hdfs)
+    frame = columnar.createDataFrame(rows_of_many_kinds(random.Random(4), 500)).coalesce(1)
+    with sparklog.connect(folders.url) as cluster:
+        for topic in ("java", "python"):
+            cluster.create_topic(topic, assignment=["abc", "bca", "cab"])
+        for is_wiped in (False, True):
+            if is_wiped:
+                cluster.connection.stores(folders.state()).get(StoreId("b")).delete(INCARNATION)
+            save_by_java(frame, cluster, "java")
+            by_python(cluster, frame, "python")
+            assert replicas(folders, "java", 3) == replicas(folders, "python", 3)
+            for partition in range(3):
+                assert stored(cluster, "java", partition) == stored(cluster, "python", partition)
+        holders = ["".join(sorted(holder.store for holder in each.object.holders)) for each in folders.state().objects]
+        assert holders == ["abc", "abc", "ac", "ac"]
+        assert len(indexes(cluster, "java")) == 2
+        assert [each.object for each in run_verify(folders.url, console=SILENT).differences] == [INCARNATION]
 
 
 @pytest.mark.parametrize("trouble", ["wiped", "a file for a folder", "away"])
