@@ -266,7 +266,10 @@ class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
 
 
 class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
-    """Record that a maintenance job ended. `report` is JSON text."""
+    """Record that a maintenance job ended. `report` is JSON text.
+
+    `failed_partitions` counts all parts of its work that failed: partitions, stores, and deletions of objects.
+    """
 
     job: str
     started_ms: int

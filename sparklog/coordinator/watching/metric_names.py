@@ -272,7 +272,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     # ---- jobs
     Metric("sparklog_job_last_run_timestamp_seconds", GAUGE, "End of the last run of the job.", ("name",)),
     Metric("sparklog_job_last_run_duration_seconds", GAUGE, "Duration of that run.", ("name",)),
-    Metric("sparklog_job_last_run_failed_partitions", GAUGE, "Partitions that failed in that run.", ("name",)),
+    Metric(
+        "sparklog_job_last_run_failed_partitions",
+        GAUGE,
+        "Partitions, stores and deletions that failed in that run.",
+        ("name",),
+    ),
     # ---- the process
     Metric("sparklog_build_info", GAUGE, "Always 1; the version is a label.", ("version",)),
     Metric("process_cpu_seconds_total", COUNTER, "CPU time of this process."),
