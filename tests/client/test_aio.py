@@ -94,7 +94,7 @@ def test_a_full_buffer_makes_send_wait_without_holding_up_the_loop(cluster: Clus
 
 def test_a_record_is_written_though_nobody_waits_for_it_any_more(cluster: Cluster) -> None:
     async def program() -> None:
-        async with cluster.async_producer(linger_ms=20) as producer:
+        async with cluster.async_producer(linger_ms=50_000) as producer:
             waiting = asyncio.create_task(producer.send_and_wait("orders", "kept", partition=0))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -103,7 +103,9 @@ def test_a_record_is_written_though_nobody_waits_for_it_any_more(cluster: Cluste
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            last = await producer.send_and_wait("orders", "last", partition=0)
+            future = await producer.send("orders", "last", partition=0)
+            await producer.flush()
+            last = await future
             assert last.offset == cluster.describe("orders").partitions[0].high_watermark - 1
 
     in_loop(program)

@@ -115,7 +115,7 @@ def test_a_method_that_a_class_does_not_have_is_answered(cluster: Any) -> None:
             with pytest.raises(AttributeError) as error:
                 getattr(made, name)
             assert said in str(error.value)
-        assert future.result(5).offset == 0
+        assert future.result(60).offset == 0
 
 
 def test_the_answers_to_methods_name_what_is_there() -> None:

@@ -289,7 +289,12 @@ def test_a_pulled_write_waits_at_the_coordinator() -> None:
 
 def test_threads_that_wait_all_hear_of_it(cluster: Cluster, writer: Cluster) -> None:
     done: list[bool] = []
-    threads = [threading.Thread(target=lambda: done.append(wait(cluster, 60_000))) for _ in range(8)]
+    wanted = behind_the_end(cluster)
+
+    def wait_for_it() -> None:
+        done.append(cluster.connection.waiting.watch().wait(wanted, 60_000))
+
+    threads = [threading.Thread(target=wait_for_it) for _ in range(8)]
     for thread in threads:
         thread.start()
     writer.append("t", ROW)

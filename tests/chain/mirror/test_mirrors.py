@@ -209,13 +209,13 @@ def hanging(store: FaultyStore, prefix: str = "") -> Iterator[threading.Event]:
 
 @pytest.mark.timeout(60)  # it would wait for ever, and most of a guard's time
 def test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies_module, "PATIENCE_MS", 200)
     world = World(metadata_copies="1")
     process = world.process()
     process.write()
+    monkeypatch.setattr(copies_module, "PATIENCE_MS", 200)
     with hanging(world.stores[StoreId("b")]) as hangs:
         n = process.write().n
-        assert hangs.is_set()
+        assert hangs.wait(PATIENT_MS / 1000)
         assert n in (world.whole("c"), world.whole("d"))
         process.write()  # it is not asked again meanwhile
         assert world.stores[StoreId("b")].count("put_if_absent", mirror_prefix(CHAIN)) == 3

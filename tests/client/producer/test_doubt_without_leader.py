@@ -20,6 +20,7 @@ from tests.client.replicated_cluster import come_back
 from tests.kit.log import new_cluster
 
 AT_ONCE_S = 10.0  # of a delivery_timeout_ms of half a minute
+LINGER_MS = 1_000  # long enough for a busy machine to send to both partitions
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def epoch(cluster: Cluster, producer: Producer) -> int:
 def test_a_commit_in_doubt_is_shut_out_and_holds_up_only_the_partition_without_a_leader(  # M: I-01 P-09 (loses)
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cluster.producer(linger_ms=300, delivery_timeout_ms=30_000) as producer:
+    with cluster.producer(linger_ms=LINGER_MS, delivery_timeout_ms=30_000) as producer:
         doubtful = DoubtfulCommit(cluster, monkeypatch, landed=False)
         waits, beside = (producer.send("t", "0", partition=partition) for partition in (0, 1))
         later = [producer.send("t", f"{n}", partition=1) for n in (1, 2)]
@@ -94,7 +95,7 @@ def test_a_commit_in_doubt_is_shut_out_and_holds_up_only_the_partition_without_a
 def test_a_commit_in_doubt_that_has_landed_is_found_though_a_partition_has_no_leader(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cluster.producer(linger_ms=300, delivery_timeout_ms=30_000) as producer:
+    with cluster.producer(linger_ms=LINGER_MS, delivery_timeout_ms=30_000) as producer:
         doubtful = DoubtfulCommit(cluster, monkeypatch, landed=True)
         futures = [producer.send("t", "0", partition=partition) for partition in (0, 1)]
         assert [future.result(AT_ONCE_S).offset for future in futures] == [0, 0]
@@ -112,7 +113,7 @@ def test_a_commit_that_lands_just_before_it_would_be_shut_out_is_not_written_twi
         assert doubtful.arrives().records == 2
         cluster.fence_store("a")
 
-    with cluster.producer(linger_ms=300, delivery_timeout_ms=30_000) as producer:
+    with cluster.producer(linger_ms=LINGER_MS, delivery_timeout_ms=30_000) as producer:
         doubtful = DoubtfulCommit(cluster, monkeypatch, landed=False)
         doubtful.meanwhile = lands
         futures = [producer.send("t", "0", partition=partition) for partition in (0, 1)]
