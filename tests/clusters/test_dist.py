@@ -16,7 +16,7 @@ import pytest
 import sparklog
 from tests.clusters.artefacts import ROOT, build
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
 def digests(folder: Path) -> dict[str, str]:

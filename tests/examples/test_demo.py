@@ -33,6 +33,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 # M: S-01 N-07 P-07 (kills)
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     """On one Spark. tests/cli/test_job_files.py has spark-submit."""
     folder = tmp_path / "demo"
@@ -57,6 +58,7 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_first_act_ends_with_the_commands_of_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     done = run("--keep", str(folder), "--flights", str(FLIGHTS), STORE="local")

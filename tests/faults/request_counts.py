@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.chain.commit.committer import new_command_id
+from sparklog.chain.follow import same_chain
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
@@ -52,11 +53,15 @@ class Counted:
 
 @contextmanager
 def proxied(server: S3Server) -> Iterator[FaultProxy]:
-    """The server's environment for the AWS tools, with the proxy in front of it; stores are not probed at init."""
+    """The server's environment for the AWS tools, with the proxy in front of it.
+
+    Nothing is sent because of the time: stores are not probed at init, and no chain is idle for long.
+    """
     with pytest.MonkeyPatch.context() as patch, FaultProxy(server.endpoint_url) as proxy:
         for name, value in {**server.variables, "AWS_ENDPOINT_URL": proxy.url}.items():
             patch.setenv(name, value)
         patch.setattr(bootstrap, "check_store", lambda store, probe_id: None)
+        patch.setattr(same_chain, "IDLE_MS", 3_600_000)
         yield proxy
         forget_clients()
 

@@ -257,7 +257,7 @@ def test_a_server_that_answers_nothing_ends_each_call_at_its_deadline(behind: Be
 def test_a_server_that_is_not_there_was_certainly_not_written_to(behind: Behind) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     settings = {name: value.replace(behind.proxy.url, gone) for name, value in behind.settings.items()}
-    store = open_store(behind.url, {**settings, "timeout_ms": "2000"})
+    store = open_store(behind.url, {**settings, "timeout_ms": "20000"})
     with pytest.raises(StoreUnavailable, match="Connection refused") as failed:
         store.put_if_absent("a", b"body")
     assert failed.value.landed is Landed.NO

@@ -254,7 +254,7 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
 ) -> None:
     monkeypatch.setattr(upload, "_SETTLE_MS", HASTY_MS)
     log = hdfs.new_log()
-    with hdfs.connect(log) as patient, hdfs.connect_to_meet(Hang(), log) as writer:
+    with hdfs.connect(log) as patient, hdfs.connect(log, 5 * HASTY_MS) as writer:
         state = patient.connection.follower.newest_state()
         addresses = patient.connection.addresses(state)
         plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
@@ -303,7 +303,7 @@ def test_open_and_read_with_calls_spoilt_give_the_right_rows_or_an_error(
                 assert rows["value"].to_pylist() == log.expected(partition), hdfs.told()
             assert reader.offset_for_time(TOPIC, 0, 1) == 0, hdfs.told()
 
-    calls = hdfs.calls_of(open_and_read)
+    calls = patiently(lambda: hdfs.calls_of(open_and_read))
     # A client also asks for the defaults, unless it has connections to data nodes left from an earlier read.
     assert {each.method for each in calls} - {"getServerDefaults"} == {"getListing", "getBlockLocations"}
     for at in hdfs.places(fault, calls):

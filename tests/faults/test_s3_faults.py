@@ -334,17 +334,17 @@ def test_copy_with_any_one_request_spoilt_is_whole_under_its_key(
 ) -> None:
     """A try ends after HASTY_PARTS_MS / 3, so that a hang is short; the copy may take PATIENT_MS."""
     monkeypatch.setattr(s3_upload, "COPIED_BYTES", PART_BYTES)
-    timeout_ms = PATIENT_MS
-    if isinstance(fault, Hang):
-        monkeypatch.setattr(client, "_TRIES_PER_TIMEOUT", 3 * PATIENT_MS / HASTY_PARTS_MS)
-        timeout_ms += 1  # a client of its own
-    store = open_store(s3.new_url(), {"endpoint_url": s3.proxy.url, "timeout_ms": str(timeout_ms)})
+    url, settings = s3.new_url(), {"endpoint_url": s3.proxy.url, "timeout_ms": str(PATIENT_MS)}
+    store = open_store(url, settings)
     body = random.Random(1).randbytes(PART_BYTES + 1)
     store.put_if_absent("source", body)
     requests = s3.requests_of(lambda: store.copy_from(store, "source", "whole"))
     assert Counter(each.kind for each in requests) == Counter(
         GET=1, CREATE_MULTIPART=1, UPLOAD_PART=2, COMPLETE_MULTIPART=1
     )
+    if isinstance(fault, Hang):
+        monkeypatch.setattr(client, "_TRIES_PER_TIMEOUT", 3 * PATIENT_MS / HASTY_PARTS_MS)
+        store = open_store(url, {**settings, "timeout_ms": str(PATIENT_MS + 1)})  # with a client of its own
     for at in s3.to_spoil(requests):
         with s3.spoiling(fault, at):
             error = _error_of(store.copy_from, store, "source", f"spoilt-{at}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from types import TracebackType
 from xml.sax.saxutils import escape
 
 from tests.servers.class_archives import new_archive, short_lived
+from tests.servers.local_server import free_port
 from tests.servers.maven import fetch_jars, java
 from tests.servers.paused import pause
 
@@ -68,8 +68,11 @@ class Hadoop:
         self._jvm_options = jvm_options or {}
         self._jars: list[Path] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._http_ports = {node: _free_port() for node in (NAME_NODE, *DATA_NODES)}
-        self._rpc_port = _free_port()
+        ports: set[int] = set()
+        while len(ports) < 4:
+            ports.add(free_port())
+        self._rpc_port, *http_ports = ports
+        self._http_ports = dict(zip((NAME_NODE, *DATA_NODES), http_ports, strict=True))
 
     @property
     def url(self) -> str:
@@ -252,10 +255,3 @@ def site(properties: Mapping[str, str]) -> str:
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in properties.items()
     )
     return "\n".join(["<configuration>", *each, "</configuration>"])
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port

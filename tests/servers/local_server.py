@@ -9,9 +9,10 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import TypeVar
 
 ATTEMPTS = 3  # somebody else may take the free port before the server does
@@ -43,11 +44,12 @@ Server = TypeVar("Server", bound=LocalServer)
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 that nobody has now. It is below those that the system gives to whoever asks for any."""
+    while True:
+        port = SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

@@ -17,7 +17,7 @@ def test_what_s3proxy_acknowledged_outlives_its_kill() -> None:
     except CannotFetch as error:
         pytest.skip(str(error))
     with s3proxy() as server:
-        store = open_store(f"s3://{server.new_bucket()}", {**server.settings, "timeout_ms": "5000"})
+        store = open_store(f"s3://{server.new_bucket()}", {**server.settings, "timeout_ms": "30000"})
         store.put_if_absent("a", b"body")
         server.kill()
         with pytest.raises(StoreUnavailable):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers.local_server import free_port
 from tests.servers.paused import pause
 from tests.servers.tcp_proxy import Mode, TcpProxy
 
@@ -101,7 +101,7 @@ class Processes:
         """A coordinator behind a proxy of its own, which is the address that it advertises."""
         name = f"coordinator-{number}"
         proxy = self.proxies[name] = TcpProxy().__enter__()
-        proxy.upstream = ("127.0.0.1", _free_port())
+        proxy.upstream = ("127.0.0.1", free_port())
         listen = f"127.0.0.1:{proxy.upstream[1]}"
         advertise = f"http://127.0.0.1:{proxy.port}"
         options = ["coordinator", "--listen", listen, "--advertise", advertise]
@@ -155,9 +155,3 @@ class Processes:
         running = self.all[name] = Running(name, [sys.executable, *arguments], self.folder / f"{name}.out")
         running.start()
         return running
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -88,7 +88,7 @@ def service_account(file: Path, token_uri: str) -> dict[str, str]:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     about = {"type": "service_account", "client_email": "a@b", "private_key": pem, "token_uri": token_uri}
     file.write_text(json.dumps(about))
-    return {"credentials_file": str(file), "timeout_ms": "1000"}
+    return {"credentials_file": str(file), "timeout_ms": "30000"}
 
 
 def test_a_refused_key_of_google_is_final_and_says_why(tmp_path: Path) -> None:
@@ -115,7 +115,9 @@ def test_while_googles_tokens_hang_calls_end_in_time_and_others_do_not_wait(tmp_
         store = open_store("gs://bucket", {**service_account(tmp_path / "key.json", uri), "timeout_ms": "8000"})
         with ThreadPoolExecutor() as pool:
             hanging = pool.submit(store.put_if_absent, "a", b"body")
-            other = open_store("gs://bucket", {"endpoint_url": f"http://127.0.0.1:{free_port()}", "timeout_ms": "1000"})
+            other = open_store(
+                "gs://bucket", {"endpoint_url": f"http://127.0.0.1:{free_port()}", "timeout_ms": "20000"}
+            )
             with pytest.raises(StoreUnavailable, match="Connection refused"):
                 other.size("a")
             assert not hanging.done()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# A name node that takes a connection and ends half a second later; a caller who waits for less; a slow end.
+# A name node that takes a connection and ends a little later; a caller who waits for less; a slow end.
 PROGRAM = """
 import builtins, os, socket, subprocess, sys, time
 from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, HdfsFailure
@@ -16,7 +16,7 @@ import socket, time
 server = socket.create_server(("127.0.0.1", 0))
 print(server.getsockname()[1], flush=True)
 taken, _ = server.accept()
-time.sleep(0.5)
+time.sleep(0.3)
 '''],
     stdout=subprocess.PIPE,
     text=True,

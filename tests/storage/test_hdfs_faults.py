@@ -189,8 +189,8 @@ def test_without_data_nodes_nothing_is_read_and_a_put_fails_with_the_key_free(ha
 def test_a_data_node_that_hangs_is_read_around_and_ends_a_write_at_its_deadline(
     hadoop: Hadoop, url: str, node: str
 ) -> None:
-    settings = {"dfs.client.socket-timeout": "500"}
-    store, hasty = HdfsStore(url, settings), HdfsStore(url, {**settings, "timeout_ms": "2000"})
+    store = HdfsStore(url, {"dfs.client.socket-timeout": "3000"})
+    hasty = HdfsStore(url, {"dfs.client.socket-timeout": "500", "timeout_ms": "2000"})
     store.put_if_absent("a", BODY)
     hadoop.pause(node)
     assert bytes(store.get("a")) == BODY
@@ -256,7 +256,7 @@ def test_a_rename_at_which_the_name_node_hangs_is_unknown_until_it_is_looked_up(
         hadoop.pause(NAME_NODE)
         return call()
 
-    store = stepped_store(url, {"rename": hang}, timeout_ms=1000)
+    store = stepped_store(url, {"rename": hang}, timeout_ms=4000)
     with pytest.raises(OutcomeUnknown):
         store.put_if_absent("a", b"body")
     hadoop.resume(NAME_NODE)

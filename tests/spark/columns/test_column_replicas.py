@@ -33,8 +33,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def folders(tmp_path: Path) -> StoreFolders:
-    """The stores a, b and c. A task waits for one of them for half a second at most."""
-    return StoreFolders.create(tmp_path, config={"replica.lag.time.max.ms": 500})
+    """The stores a, b and c."""
+    return StoreFolders.create(tmp_path)
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def some_rows(spark: SparkSession, count: int = 100) -> DataFrame:
 
 
 def hang(folders: StoreFolders, stores: str) -> None:
-    """Let each reader of their INCARNATION wait."""
+    """Let each reader of their INCARNATION wait. A task waits for half a second for a store that is behind."""
+    with sparklog.connect(folders.url) as cluster:
+        cluster.alter_cluster({"replica.lag.time.max.ms": 500})
     for store in stores:
         (folders.at(store) / INCARNATION).unlink()
         os.mkfifo(folders.at(store) / INCARNATION)
