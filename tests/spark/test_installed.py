@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -12,6 +18,41 @@ from sparklog.core.errors import InvalidInput
 from sparklog.spark.installed import _hashed_to_each, _murmur3, delta_package, repartition_by_id
 from tests.spark.conftest import Read
 from tests.spark.read.test_batch_reader import rows
+
+PROJECT = Path(__file__).parents[2]
+IMPORTS = """
+import importlib, sys
+absent, *modules = sys.argv[1:]
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in absent.split(","):
+            raise ModuleNotFoundError(f"the environments of other Sparks lack {name}")
+
+sys.meta_path.insert(0, Absent())
+for module in modules:
+    importlib.import_module(module)
+"""
+
+
+def locked(name: str) -> set[str]:
+    """The packages of a lock file."""
+    return set(re.findall(r"^([a-z0-9-]+)==", (PROJECT / "requirements" / name).read_text("utf-8"), re.MULTILINE))
+
+
+def test_what_runs_on_each_spark_imports_nothing_that_their_environments_lack() -> None:
+    missing = locked("dev.lock") - locked("spark-4.0.lock")
+    of = packages_distributions()
+    absent = [
+        module for module, names in of.items() if {re.sub("[._]", "-", name).lower() for name in names} <= missing
+    ]
+    assert "uvicorn" in absent
+    files = [path for path in PROJECT.glob("tests/**/test_*.py") if "mark.sparks" in path.read_text("utf-8")]
+    modules = [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in files]
+    assert "tests.spark.stream.test_on_every_spark" in modules
+    command = [sys.executable, "-c", IMPORTS, ",".join(absent), "tests.conftest", *modules]
+    found = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.spark

@@ -11,8 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput
 from sparklog.spark import exactly_once
-from tests.coordinator.served_coordinator import served_coordinator
-from tests.coordinator.test_group_lag import scraped
 from tests.spark.stream.agreement import entries_that_agree
 from tests.spark.stream.driven_stream import send
 from tests.spark.stream.test_streams import Sink, Stream, rows_of, sink, stream, values
@@ -59,17 +57,6 @@ def test_a_sink_commits_what_its_micro_batch_was_made_from(
     assert rows_of(sink(rows, topic="out", groupId=GROUP)) == [6]
     assert consumed(filled) == {("in", 0): 10, ("in", 1): 10}, "the source follows, as it is further"
     assert [values(filled, "out", partition) for partition in range(2)] == [NUMBERS[:10]] * 2
-
-
-def test_a_coordinator_shows_how_far_a_stream_is_behind(filled: Cluster, stream: Stream, sink: Sink) -> None:
-    with served_coordinator(filled.connection.url) as served:
-        sink(shouted(stream(groupId=GROUP)), topic="out", groupId=GROUP)
-        send(filled, "in", 0, 5)
-        found = scraped(served.address)
-        assert found["kafka_consumergroup_lag", (GROUP, "in")] == found["sparklog_group_lag_records", (GROUP,)] == 5
-        assert found["kafka_consumergroup_current_offset", (GROUP, "in")] == 20
-        assert found["kafka_consumergroup_members", (GROUP,)] == 0, "a stream is no member"
-        assert found["sparklog_topic_appended_records_total", ("out",)] == 20
 
 
 @pytest.mark.campaign  # the page of streams does it once in make test
