@@ -92,7 +92,7 @@ def _write(partitions: int, factor: int, spark: SparkSession, folder: Path) -> N
 
 
 def _read(spark: SparkSession, folder: Path) -> None:
-    _drop(spark.read.format("sparklog").option("cluster", str(folder / "log")).option("topic", "read").load())
+    _drop(spark.read.format("sparklog").option("cluster", str(folder / "log")).option("subscribe", "read").load())
 
 
 def _rows(spark: SparkSession) -> DataFrame:

@@ -29,6 +29,12 @@ final class LogTable implements SupportsRead, SupportsWrite {
     return python.name();
   }
 
+  /** Shown as the sink's description in the progress of a stream. */
+  @Override
+  public String toString() {
+    return python.toString();
+  }
+
   @SuppressWarnings("deprecation") // Spark 4.0 has no other way
   @Override
   public StructType schema() {
