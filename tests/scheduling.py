@@ -48,6 +48,7 @@ GROUPS: Final = {
         "tests/spark/stream/test_killed_executors.py",
         "tests/faults/test_killed_servers.py",
         "tests/storage/test_probe_servers.py",
+        "tests/spark/columns/test_column_replicas.py",
         "tests/spark/columns/test_column_writes.py",
         "tests/spark/columns/test_write_faults.py",
         "tests/spark/columns/test_s3a.py",

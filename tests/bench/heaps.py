@@ -56,7 +56,7 @@ def _smallest(folder: Path, run: str) -> str:
             enough = heap
         else:
             too_small = heap
-    return f"{enough} MiB"
+    return f"{enough} MiB" + (" or less" if enough == SMALLEST_MIB else "")
 
 
 def _succeeds(folder: Path, heap_mib: int, run: str) -> bool:
