@@ -60,6 +60,7 @@ def test_a_paused_leader_acknowledges_nothing_when_it_wakes(tmp_path: Path, is_f
             acked = [acked_by(number) for number in range(WRITERS)]
             wait_until(lambda: all(acked_by(number) > acked[number] for number in range(WRITERS)))
             assert set(processes.stop("plain").values()) == {0}
+            assert known().epoch == leads.epoch + 1
             assert all(each.is_alive for each in coordinators)
         finally:
             processes.end()

@@ -106,18 +106,21 @@ def test_errors_are_said_and_shown_and_the_other_jobs_go_on(cluster: Cluster) ->
             "compaction": JobEnd(error="1 parts failed"),
             "retention": JobEnd(),
         }
+        first: list[str] = []
         again: list[tuple[str, asyncio.Future[JobEnd]]] = []
         schedule.begin()
         while ends or not again:  # roll may come again before the others come
             job, end = await jobs.began.get()
             if job in ends:
+                first.append(job)
                 end.set_result(ends.pop(job))
             else:
                 again.append((job, end))
+        assert first == ["roll", "compaction", "retention"]
         job, end = again[0]
         while len(said) < 2:
             await asyncio.sleep(0)
-        assert sorted(said) == [("error", "compaction: 1 parts failed"), ("error", "roll: no disk")]
+        assert said == [("error", "roll: no disk"), ("error", "compaction: 1 parts failed")]
         running = of(schedule, job)
         assert (running.next_due_ms, running.running_since_ms is None) == (None, False)
         assert of(schedule, "roll").error == "no disk"
