@@ -39,8 +39,11 @@ gateway.proc.wait()
 
 
 def short_lived_spark() -> list[str]:
-    """Options for the JVM of a Spark that ends after a minute or so, with the archive as soon as it is written."""
-    return short_lived("spark", _jars())
+    """Options for the JVM of a Spark that ends after a minute or so, with the archive as soon as it is written.
+
+    Java does not know TMPDIR, and what its libraries unpack stays if it is killed.
+    """
+    return [*short_lived("spark", _jars()), f"-Djava.io.tmpdir={tempfile.gettempdir()}"]
 
 
 def write_spark_archive() -> None:

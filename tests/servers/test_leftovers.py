@@ -1,4 +1,4 @@
-"""However a run of pytest ends, no server of its tests stays."""
+"""However a run of pytest ends, no server and no temporary file of its tests stays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -72,6 +73,27 @@ def test_a_server_ends_with_its_worker(tmp_path: Path) -> None:
         os.kill(worker, signal.SIGKILL)
         wait_until_none_is_left(mark)
         assert run.wait() == 1
+
+
+def test_temporary_files_end_with_a_killed_run() -> None:
+    program = """if True:
+        import os, signal, tempfile
+        from tests.servers.leftovers import begin_watching
+
+        begin_watching()
+        print(tempfile.mkdtemp(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    outermost = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=PROJECT, env=outermost, stdout=subprocess.PIPE, text=True, check=False
+    )
+    of_the_run = Path(run.stdout.strip()).parent
+    assert of_the_run.parent == Path(tempfile.gettempdir())
+    deadline = time.monotonic() + LONG_S
+    while of_the_run.exists():
+        assert time.monotonic() < deadline, [*of_the_run.iterdir()]
+        time.sleep(POLL_S)
 
 
 @pytest.mark.slow
