@@ -70,7 +70,7 @@ class _Agent:
 
 
 class _PlainCopy:
-    """One file after the other, each made durable with its name."""
+    """One file after the other, each made durable with its name, and new folders with theirs."""
 
     def __init__(self, root: Path) -> None:
         self._source, self._target = root / "round" / "a", root / "round" / "copied"
@@ -78,9 +78,10 @@ class _PlainCopy:
     def __call__(self) -> None:
         for path in sorted((self._source / "append").rglob("*.*")):
             to = self._target / path.relative_to(self._source)
+            new = [folder for folder in to.parents if not folder.exists()]
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, to)
-            for name in (to, to.parent):
+            for name in (to, to.parent, *(folder.parent for folder in new)):
                 fd = os.open(name, os.O_RDONLY)
                 os.fsync(fd)
                 os.close(fd)
