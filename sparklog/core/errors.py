@@ -155,6 +155,12 @@ class UnsupportedVersion(InvalidInput):
     code = "UNSUPPORTED_VERSION"
 
 
+class DuplicateResource(InvalidInput):
+    """A write or a rewrite names an upload that is in the log already, or names one twice. Nothing was changed."""
+
+    code = "DUPLICATE_RESOURCE"
+
+
 class OffsetOutOfRange(InvalidInput):
     """An offset is outside the range that the request allows, mostly from the log start to the high watermark."""
 

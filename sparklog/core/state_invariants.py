@@ -21,6 +21,7 @@
 14. Numbers of groups are below their counter and differ; members are ordered by id, and differ.
 15. The members of a group share all partitions of the topics that they want: each partition is assigned to one member.
 16. A committed offset belongs to a group and a partition that exist, and is at most the high watermark there.
+17. No two objects, retired ones included, have the same n0 and upload id: each has bytes of its own.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def violations(state: ClusterState) -> Iterator[str]:
     slices = state.slices.everything().columns
     yield from _slices(state, slices)
     yield from _objects(state, slices)
+    for numbers in state.objects.of_one_upload():
+        yield f"17: objects {numbers} are the same upload"
     yield from _producers(state)
     yield from _groups(state)
 

@@ -86,6 +86,12 @@ def an_object(log: DecidedLog, number: int, **changes: Any) -> None:
     log.state.objects.add(NamedObject(key, msgspec.structs.replace(before, **changes)), named_by)
 
 
+def same_upload(log: DecidedLog, number: int, other: int) -> None:
+    named = log.state.objects.get(ObjectNumber(number))
+    assert named is not None
+    an_object(log, other, n0=named.n0, upload_id=named.upload_id)
+
+
 def batches(log: DecidedLog, *found: tuple[int, int, int, int], at: int = 1) -> None:
     made = tuple(SequencedBatch(first, last, Offset(start), Offset(end)) for first, last, start, end in found)
     log.state.producers[ProducerId(0)] = ProducerState(ProducerId(0), 0, 0, {place(at): made})
@@ -166,6 +172,8 @@ SPOIL: list[tuple[str, str, Callable[[DecidedLog], object]]] = [
     ("13: producer", "a gap of sequences", lambda log: batches(log, (0, 0, 0, 1), (2, 2, 1, 2))),
     ("13: producer", "offsets fall", lambda log: batches(log, (0, 0, 1, 2), (1, 1, 0, 1))),
     ("13: producer", "fewer sequences than offsets", lambda log: batches(log, (0, 0, 0, 2))),
+    ("17: objects [3, 4]", "one upload", lambda log: same_upload(log, 3, 4)),
+    ("17: objects [0, 4]", "one upload, retired", lambda log: same_upload(log, 0, 4)),
 ]
 
 
@@ -188,7 +196,7 @@ def test_a_state_that_was_spoiled_is_named(log: DecidedLog, number: str, spoil: 
 
 
 def test_every_invariant_of_the_list_is_spoiled_here() -> None:
-    assert {int(each.split(":")[0].split(".")[0]) for each, _, _ in SPOIL} == set(range(1, 14))
+    assert {int(each.split(":")[0].split(".")[0]) for each, _, _ in SPOIL} == {*range(1, 14), 17}
 
 
 def test_the_number_of_an_object_is_there_once(log: DecidedLog) -> None:

@@ -101,7 +101,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
     An AgentChanged record follows for each store that holds an object of the write although its agent was reported as
     down: the store can be reached again (rule E8).
     """
-    _check_shape(command)
+    _check_shape(state, command)
     _check_fence(state, command.fence)
     replicas_of = _partitions(state, command)
     silent = [
@@ -226,13 +226,13 @@ def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
     return replicated
 
 
-def _check_shape(command: Append) -> None:
+def _check_shape(state: ClusterState, command: Append) -> None:
     if not command.slices and command.application is None and command.consumed is None:
         raise InvalidInput("an append names at least one slice, an application's version or offsets; found none")
     check_write_name("writeId", command.label)
     if command.application is not None:
         check_write_name("txnAppId", command.application.app_id)
-    check_uploads(command.objects, command.slices, ObjectKind.APPEND)
+    check_uploads(state, command.objects, command.slices, ObjectKind.APPEND)
 
 
 def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:

@@ -89,6 +89,7 @@ from sparklog.core.decide.topics import (
     decide_delete_topic,
 )
 from sparklog.core.errors import (
+    DuplicateResource,
     InvalidInput,
     InvalidProducerEpoch,
     Landed,
@@ -134,13 +135,13 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
             known = known_append(state, submission.command)
             if known is not None:
                 return Decision(known=known)
-        if submission.n0 > at.n:  # else it would be remembered longer than any other command
-            raise InvalidInput(f"a command begins at a chain position up to {at.n}, found {submission.n0}")
+        _check_begun(at.n, submission)
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
     except SparklogError as error:
         unknown = error.landed is Landed.NO and submission.in_doubt
-        if unknown and not _keeps_result(submission.command):
+        # If an upload is named already, an earlier attempt may have named it, whose result was forgotten.
+        if unknown and (isinstance(error, DuplicateResource) or not _keeps_result(submission.command)):
             error.landed = Landed.UNKNOWN
         raise
 
@@ -237,10 +238,23 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             assert_never(submission.command)
 
 
+def _begun(submission: Submission) -> tuple[EntryNumber, ...]:
+    """Return the chain positions at which the command and each of its uploads were begun."""
+    objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
+    return (submission.n0, *(object_.n0 for object_ in objects))
+
+
+def _check_begun(n: EntryNumber, submission: Submission) -> None:
+    """Refuse a command or an upload that begins after entry `n`: FLOOR would not pass it when it passes the others."""
+    newest = max(_begun(submission))
+    if newest > n:
+        what = "a command" if newest == submission.n0 else "an upload"
+        raise InvalidInput(f"{what} begins at a chain position up to {n}, found {newest}")
+
+
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
     """Refuse a command begun before FLOOR, or with objects uploaded before FLOOR, which may have been deleted."""
-    objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
-    oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
+    oldest = min(_begun(submission))
     if oldest < floor:
         raise WriteExpired(
             f"a command must begin at chain position {floor} (FLOOR) or later, command "

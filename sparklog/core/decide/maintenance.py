@@ -62,6 +62,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         raise SwapRefused(
             f"the slices of {place} [{command.start}, {command.end}) are not those that the rewrite read: plan it again"
         )
+    check_uploads(state, command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     _check_rewritten(command, replaced, partition)
     for object_ in command.objects:
         for holder in object_.holders:
@@ -126,7 +127,6 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
         raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {covered}")
     if (starts[1:] != ends[:-1]).any():  # offsets that an election gave up must stay visible
         raise InvalidInput(f"a rewrite covers no gap, found one in [{command.start}, {command.end})")
-    check_uploads(command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     before = command.start
     gaps = []
     for rewritten in command.slices:

@@ -1,6 +1,7 @@
 """Checks uploaded objects and their slices, before they are committed.
 
-A number that is too large for its column in the state would stop every reader of the chain forever.
+A number that is too large for its column in the state would stop every reader of the chain forever. An object that had
+two names would be read as records of two topics, and deleted while one of them still needs it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import re
 from collections.abc import Sequence
 
 from sparklog.core.describe.readable import counted
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import DuplicateResource, InvalidInput
 from sparklog.core.idempotence.producers import SEQUENCES, sequence_after
+from sparklog.core.state import ClusterState
 from sparklog.core.types import NewObject, NewSlice, ObjectKind, ProducerSpan
 
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
@@ -20,13 +22,17 @@ _INT64_END = 1 << 63
 _RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
 
 
-def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
+def check_uploads(
+    state: ClusterState, objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind
+) -> None:
     """Check that the objects are of `kind`, that slices name all of them, and that each slice lies inside its object.
 
-    Raises InvalidInput.
+    Also check that each upload is named for the first time: the state has no such object, not even a retired one.
+    Raises DuplicateResource if it has one, and InvalidInput for everything else.
     """
     for object_ in objects:
         _check_object(object_, kind)
+    _check_new(state, objects)
     named = set()
     records = size_bytes = 0
     for new in slices:
@@ -61,6 +67,18 @@ def _check_object(object_: NewObject, kind: ObjectKind) -> None:
     )
     if not fits:
         raise InvalidInput(f"an object needs a size, an index of less than 2 GiB and two CRC32C, found {object_}")
+
+
+def _check_new(state: ClusterState, objects: Sequence[NewObject]) -> None:
+    if len({object_.upload_id for object_ in objects}) < len(objects):
+        raise DuplicateResource("a command names each upload once, found one named twice")
+    for object_ in objects:
+        number = state.objects.number_of(object_)
+        if number is not None:
+            raise DuplicateResource(
+                f"a command names new uploads, found {object_.upload_id}, begun at chain position {object_.n0}, which "
+                f"is object {number} already: upload the records again, under another id"
+            )
 
 
 def _check_slice(new: NewSlice, owner: NewObject) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Column
-from sparklog.core.types import ObjectKind, TopicId
+from sparklog.core.types import ObjectKind, ObjectNumber, TopicId
 
 UploadKeys = Column  # uint64
 
@@ -52,3 +52,16 @@ class NamedUploads:
         """
         width = 1 if self.objects <= FEW_OBJECTS else 2
         return [f"{prefix:0{width}x}" for prefix in range(16**width)]
+
+
+def needed_by_others(state: ClusterState) -> list[ObjectNumber]:
+    """Return the retired objects whose bytes must stay, because an object that is not retired is the same upload.
+
+    There is none, unless the chain has an entry whose author did not check its uploads.
+    """
+    needed: list[ObjectNumber] = []
+    for numbers in state.objects.of_one_upload():
+        retired = [number for number in numbers if number in state.retired]
+        if len(retired) < len(numbers):
+            needed += retired
+    return needed

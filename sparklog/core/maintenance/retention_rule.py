@@ -12,6 +12,7 @@ import numpy as np
 
 from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.describe.readable import setting_bytes, setting_ms
+from sparklog.core.maintenance.named_uploads import needed_by_others
 from sparklog.core.row_offsets import most_records
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.column_blocks import Column
@@ -102,6 +103,7 @@ def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str]
 
     `topics`: only objects of these topics; None: of all topics. The delay of an object began with the entry that
     retired it. `clock_ms` must come from this computer's clock, never from a user, because readers may read a retired
-    object until the delay ends.
+    object until the delay ends. An object whose bytes another object needs is not due.
     """
-    return state.retired.due(clock_ms, topics)
+    due = state.retired.due(clock_ms, topics)
+    return np.setdiff1d(due, needed_by_others(state)) if len(due) else due

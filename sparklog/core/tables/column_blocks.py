@@ -42,6 +42,7 @@ class Block:
     dead: npt.NDArray[np.bool_] | None = None
     dead_rows: int = 0
     chunk: ChunkName = field(default_factory=ChunkName)
+    derived: dict[str, Any] = field(default_factory=dict)  # what a table has computed of all rows, also of dead ones
 
     def live(self, low: int, high: int) -> Rows:
         """The numbers of the rows in [low, high) that are not dead."""
@@ -66,7 +67,10 @@ def make_block(columns: Mapping[str, Column], order: Sequence[str]) -> Block:
 
 
 def without_rows(block: Block, rows: Rows) -> Block:
-    """Return a block with the same columns, in which `rows` are marked dead in addition to the rows already dead."""
+    """Return a block with the same columns, in which `rows` are marked dead in addition to the rows already dead.
+
+    Both blocks share what was derived from the columns.
+    """
     dead = np.zeros(block.rows, dtype=np.bool_) if block.dead is None else block.dead.copy()
     dead[rows] = True
     return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))

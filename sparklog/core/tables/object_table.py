@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from sparklog.core.types import (
     NewObject,
     ObjectKind,
     ObjectNumber,
+    UploadId,
 )
 
 # A column has the name of the field of `NewObject` that it holds, if it holds one.
@@ -45,24 +46,36 @@ _UNSEALED: Mapping[str, None] = {"partition": None, "base_offset": None, "leader
 HolderSets = tuple[tuple[Holder, ...], ...]
 
 
+class _Uploads(NamedTuple):
+    """The uploads of a block: the smallest and the largest n0, and all rows, sorted by `low`, their `upload_low`."""
+
+    first_n0: int
+    last_n0: int
+    rows: Column
+    low: Column
+
+
 class ObjectTable(BlockTable):
     """Objects by number. A row never changes: `ClusterState.released` counts the slices that were forgotten since."""
 
-    __slots__ = ("holder_sets",)
+    __slots__ = ("_tail_uploads", "holder_sets")
 
     DTYPES = _DTYPES
     ORDER = ("number",)
     TAIL_ROWS = 8192
 
     _tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]]
+    _tail_uploads: CopyOnWriteMap[tuple[int, UploadId], ObjectNumber]  # by n0 and upload id
 
     def __init__(self, blocks: Iterable[Block] = (), holder_sets: Iterable[tuple[Holder, ...]] = ()) -> None:
         super().__init__(blocks)
+        self._tail_uploads = CopyOnWriteMap()
         self.holder_sets: HolderSets = tuple(holder_sets)
 
     def add(self, named: NamedObject, slices: int) -> None:
         """Add an object that `slices` slices name."""
         self._tail[named.number] = (named.object, slices)
+        self._tail_uploads[named.object.n0, named.object.upload_id] = named.number
         self._seal_if_long()
 
     def get(self, number: ObjectNumber) -> NewObject | None:
@@ -72,6 +85,47 @@ class ObjectTable(BlockTable):
             return in_tail[0]
         at = self._row(number)
         return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
+
+    def number_of(self, upload: NewObject) -> ObjectNumber | None:
+        """Return the number of the object that has the n0 and the upload id of `upload`, or None.
+
+        Both are part of an object's name. Rows are numbered nearly in the order of their n0, so for an upload that
+        began lately only the newest blocks are searched.
+        """
+        in_tail = self._tail_uploads.get((upload.n0, upload.upload_id))
+        if in_tail is not None:
+            return in_tail
+        high, low = _halves(upload.upload_id)
+        for block in filter(_has_rows, self.blocks):
+            uploads = _uploads(block)
+            if not uploads.first_n0 <= upload.n0 <= uploads.last_n0:
+                continue
+            begin, end = uploads.low.searchsorted(low), uploads.low.searchsorted(low, side="right")
+            if begin == end:
+                continue
+            rows = uploads.rows[begin:end]
+            columns = block.columns
+            same = rows[(columns["upload_high"][rows] == high) & (columns["n0"][rows] == upload.n0)]
+            for row in same.tolist():
+                if block.dead is None or not block.dead[row]:
+                    return ObjectNumber(columns["number"].item(row))
+        return None
+
+    def of_one_upload(self) -> list[list[ObjectNumber]]:
+        """Return the numbers of objects that have the same n0 and upload id, in groups. Looks at the whole table.
+
+        A state that commands led to has none, because `check_uploads` refuses a second name for an upload.
+        """
+        low = np.sort(self.columns("upload_low")["upload_low"])
+        repeated = low[1:][low[1:] == low[:-1]]
+        if not len(repeated):
+            return []
+        columns = self.columns("n0", "upload_high", "upload_low", "number")
+        rows = np.isin(columns["upload_low"], repeated)
+        groups: dict[tuple[int, int, int], list[ObjectNumber]] = {}
+        for n0, high, part, number in zip(*(column[rows].tolist() for column in columns.values()), strict=True):
+            groups.setdefault((n0, high, part), []).append(number)
+        return [sorted(numbers) for numbers in groups.values() if len(numbers) > 1]
 
     def slices(self, number: ObjectNumber) -> int:
         """Return the number of slices that named the object when it was added. Raises KeyError if it is missing."""
@@ -148,8 +202,9 @@ class ObjectTable(BlockTable):
         """Remove the objects with these numbers; numbers that are not in the table are ignored."""
         wanted = np.array(sorted(numbers), dtype=np.int64)
         for number in numbers:
-            if number in self._tail:
-                del self._tail[number]
+            in_tail = self._tail.pop(number, None)
+            if in_tail is not None:
+                self._tail_uploads.pop((in_tail[0].n0, in_tail[0].upload_id), None)
         self._kill(lambda block: rows_with(block, "number", wanted))
 
     def __iter__(self) -> Iterator[NamedObject]:
@@ -165,6 +220,10 @@ class ObjectTable(BlockTable):
         table = self.in_blocks()
         columns = table.all_columns()
         return {**columns, "holders": values_at(columns["holders"], table.holder_sets)}
+
+    def _clear_tail(self) -> None:
+        super()._clear_tail()
+        self._tail_uploads.clear()
 
     def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
         """The index of the block that has this object, and the row in that block; None if no block has it."""
@@ -203,3 +262,22 @@ class ObjectTable(BlockTable):
     def _holder_set(self, holders: tuple[Holder, ...]) -> int:
         number, self.holder_sets = number_of(holders, self.holder_sets)
         return number
+
+
+def _has_rows(block: Block) -> bool:
+    return block.rows > 0
+
+
+def _uploads(block: Block) -> _Uploads:
+    """Return the uploads of a block. They are computed once, when the first look-up needs them."""
+    known: _Uploads | None = block.derived.get("uploads")
+    if known is None:
+        n0, low = block.columns["n0"], block.columns["upload_low"]
+        rows = np.argsort(low).astype(np.int32)
+        known = block.derived["uploads"] = _Uploads(int(n0.min()), int(n0.max()), rows, low[rows])
+    return known
+
+
+def _halves(upload_id: UploadId) -> tuple[np.uint64, np.uint64]:
+    """Return an upload id as the two integers of its columns, in their type: numpy would compare others as floats."""
+    return np.uint64(int(upload_id[:16], 16)), np.uint64(int(upload_id[16:], 16))

@@ -136,7 +136,7 @@ def test_append_time_lays_the_entrys_time_over_that_of_the_records(log: DecidedL
     assert topic is not None
     log.now_ms = 7_000
     plain = log.append_of(1)
-    of_object = msgspec.structs.replace(plain.objects[0], topic_id=topic)
+    of_object = msgspec.structs.replace(log.append_of(1).objects[0], topic_id=topic)
     of_slice = msgspec.structs.replace(plain.slices[0], topic_id=topic)
     log.submit(Append((of_object,), (of_slice,), (PartitionEpoch(topic, PartitionIndex(0), LeaderEpoch(0)),)))
     log.submit(plain)

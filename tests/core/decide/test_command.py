@@ -19,6 +19,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.decide import command as subject
 from sparklog.core.errors import (
+    DuplicateResource,
     InvalidInput,
     InvalidProducerEpoch,
     Landed,
@@ -88,12 +89,13 @@ def test_a_command_can_not_be_begun_in_the_future(log: DecidedLog) -> None:
     log.submit_again(msgspec.structs.replace(submission, n0=EntryNumber(log.state.n + 1)))
 
 
-def test_without_the_look_for_known_commands_a_repeat_would_be_there_twice(log: DecidedLog) -> None:
+def test_without_the_look_for_known_commands_a_repeat_would_be_refused(log: DecidedLog) -> None:
     submission = log.begin(log.append_of(3))
     log.submit_again(submission)
     log.state.results = ResultTable()
-    log.submit_again(submission)
-    assert log.bounds() == [(0, 3), (3, 6)]
+    with pytest.raises(DuplicateResource):
+        log.submit_again(submission)
+    assert log.bounds() == [(0, 3)]
 
 
 def test_deciding_changes_nothing(log: DecidedLog) -> None:

@@ -7,12 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core.commands import Append
+from sparklog.core.apply import apply_command
+from sparklog.core.commands import Append, CreateTopic, MoveLogStart
+from sparklog.core.decide.command import decide
 from sparklog.core.decide.uploads import check_uploads
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import DuplicateResource, InvalidInput, Landed
 from sparklog.core.records import AppliedCommand, At
-from sparklog.core.types import CommandId, EntryNumber, Holder, ObjectKind
-from tests.core.decided_log import A, DecidedLog, span
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    Holder,
+    ObjectKind,
+    ObjectNumber,
+    Offset,
+    PartitionIndex,
+)
+from tests.core.decided_log import TOPIC, A, DecidedLog, span
+from tests.core.state_contents import contents
 from tests.kit.apply_entry import apply_entry
 
 LOG = DecidedLog()
@@ -23,11 +34,11 @@ LAST_64 = (1 << 63) - 1
 
 
 def object_with(**changes: Any) -> None:
-    check_uploads([msgspec.structs.replace(OBJECT, **changes)], [SLICE], ObjectKind.APPEND)
+    check_uploads(LOG.state, [msgspec.structs.replace(OBJECT, **changes)], [SLICE], ObjectKind.APPEND)
 
 
 def slice_with(**changes: Any) -> None:
-    check_uploads([OBJECT], [msgspec.structs.replace(SLICE, **changes)], ObjectKind.APPEND)
+    check_uploads(LOG.state, [OBJECT], [msgspec.structs.replace(SLICE, **changes)], ObjectKind.APPEND)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +86,12 @@ def test_an_object_that_is_none_is_refused(changes: dict[str, Any], text: str) -
 
 @pytest.mark.parametrize("missing", ["partition", "base_offset", "leader_epoch"])
 def test_a_segment_has_all_parts_of_its_name_and_an_append_object_none(missing: str) -> None:
-    check_uploads([SEALED], [SLICE], ObjectKind.SEGMENT)
+    check_uploads(LOG.state, [SEALED], [SLICE], ObjectKind.SEGMENT)
     for value in (None, -1, 1 << (63 if missing == "base_offset" else 31)):
         with pytest.raises(InvalidInput, match="of kind SEGMENT"):
-            check_uploads([msgspec.structs.replace(SEALED, **{missing: value})], [SLICE], ObjectKind.SEGMENT)
+            check_uploads(LOG.state, [msgspec.structs.replace(SEALED, **{missing: value})], [SLICE], ObjectKind.SEGMENT)
     with pytest.raises(InvalidInput, match="of kind APPEND"):
-        check_uploads([SEALED], [SLICE], ObjectKind.APPEND)
+        check_uploads(LOG.state, [SEALED], [SLICE], ObjectKind.APPEND)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +146,7 @@ def test_a_slice_that_is_none_is_refused(changes: dict[str, Any], text: str) -> 
 
 def test_an_object_that_no_slice_names_is_refused() -> None:
     with pytest.raises(InvalidInput, match="a command has 2 objects, but its slices name only 1"):
-        check_uploads([OBJECT, LOG.uploaded()], [SLICE], ObjectKind.APPEND)
+        check_uploads(LOG.state, [OBJECT, LOG.uploaded()], [SLICE], ObjectKind.APPEND)
 
 
 def test_without_these_checks_a_number_too_large_would_stop_every_reader_of_the_chain(
@@ -159,6 +170,118 @@ def test_without_these_checks_a_number_too_large_would_stop_every_reader_of_the_
 def test_the_sums_of_a_command_stay_small_too(changes: dict[str, Any]) -> None:
     large = msgspec.structs.replace(OBJECT, size_bytes=LAST_64)
     part = msgspec.structs.replace(SLICE, position=0, **changes)
-    check_uploads([large], [part], ObjectKind.APPEND)
+    check_uploads(LOG.state, [large], [part], ObjectKind.APPEND)
     with pytest.raises(InvalidInput, match=r"one command has fewer than 2\^48 (records|bytes)"):
-        check_uploads([large], [part, part], ObjectKind.APPEND)
+        check_uploads(LOG.state, [large], [part, part], ObjectKind.APPEND)
+
+
+# ---- one name for one upload ------------------------------------------------------------------------
+
+
+def of_topic(log: DecidedLog, command: Append, name: str) -> Append:
+    """The same command, with its objects and slices in another topic."""
+    topic_id = log.state.topic_ids[name]
+    return msgspec.structs.replace(
+        command,
+        objects=tuple(msgspec.structs.replace(each, topic_id=topic_id) for each in command.objects),
+        slices=tuple(msgspec.structs.replace(each, topic_id=topic_id) for each in command.slices),
+        epochs=tuple(msgspec.structs.replace(each, topic_id=topic_id) for each in command.epochs),
+    )
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["in the tail", "in a block"])
+@pytest.mark.parametrize("topic", ["orders", "mine"])
+def test_an_upload_that_is_named_can_not_be_named_again(topic: str, sealed: bool) -> None:
+    """Readers of topic `mine` would see records of `orders`, and its next roll would delete them."""
+    log = DecidedLog()
+    log.submit(CreateTopic("mine", assignment=((A,),)))
+    command = log.append_of(4)
+    log.submit(command)
+    if sealed:
+        log.state.objects.seal()
+    before = contents(log.state)
+    with pytest.raises(DuplicateResource, match="which is object 0 already") as refused:
+        log.submit(of_topic(log, command, topic))
+    assert refused.value.landed is Landed.NO
+    assert contents(log.state) == before
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["in the tail", "in a block"])
+def test_a_retired_upload_can_not_be_named_until_it_was_deleted(sealed: bool) -> None:
+    log = DecidedLog()
+    command = log.append_of(4)
+    log.submit(command)
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(4)))
+    if sealed:
+        log.state.objects.seal()
+    assert len(log.state.retired) == 1
+    with pytest.raises(DuplicateResource):
+        log.submit(command)
+
+
+def test_an_upload_can_not_be_named_twice_in_one_command() -> None:
+    log = DecidedLog()
+    one, two = log.append_of(4), log.part(2, 1, object_index=1)
+    twice = msgspec.structs.replace(one, objects=one.objects * 2, slices=(*one.slices, two))
+    with pytest.raises(DuplicateResource, match="each upload once, found one named twice"):
+        log.submit(twice)
+
+
+def test_a_rewrite_names_only_new_uploads() -> None:
+    log = DecidedLog()
+    log.append(4)
+    log.append(4)
+    first = log.swap_of(0, 4)
+    log.submit(first)
+    again = log.swap_of(4, 8)
+    for taken in (*first.objects, log.state.objects.get(ObjectNumber(1))):
+        assert taken is not None
+        named = msgspec.structs.replace(again.objects[0], upload_id=taken.upload_id, n0=taken.n0)
+        with pytest.raises(DuplicateResource):
+            log.submit(msgspec.structs.replace(again, objects=(named,)))
+    log.submit(again)
+
+
+def test_commands_of_one_entry_can_not_name_the_same_upload() -> None:
+    """They are decided one after the other, each on a draft with what the ones before it named."""
+    log = DecidedLog()
+    command = log.append_of(4)
+    at = At(EntryNumber(log.state.n + 1), 2_000)
+    records = log.decide(command).records
+    apply_command(log.state, AppliedCommand(CommandId("a" * 32), log.state.n0, records), at)
+    with pytest.raises(DuplicateResource):
+        decide(log.state, log.begin(command), at)
+
+
+def test_the_same_id_begun_elsewhere_is_another_object() -> None:
+    """The key of an object has both, so these are different bytes."""
+    log = DecidedLog()
+    command = log.append_of(4)
+    log.submit(command)
+    (named,) = command.objects
+    log.submit(msgspec.structs.replace(command, objects=(msgspec.structs.replace(named, n0=EntryNumber(0)),)))
+    assert log.bounds() == [(0, 4), (4, 8)]
+    with pytest.raises(DuplicateResource):
+        log.submit(command)
+
+
+def test_a_refusal_after_an_attempt_in_doubt_does_not_say_that_nothing_has_landed() -> None:
+    """The upload may be named by that attempt, if an election has forgotten a part of the write with its result."""
+    log = DecidedLog()
+    command = log.append_of(4)
+    log.submit(command)
+    with pytest.raises(DuplicateResource) as refused:
+        log.submit_again(log.begin(command, in_doubt=True))
+    assert refused.value.landed is Landed.UNKNOWN
+
+
+def test_an_upload_can_not_be_begun_in_the_future() -> None:
+    """FLOOR would not pass it when it passes the others."""
+    log = DecidedLog()
+    command = log.append_of(4)
+    end = log.state.n + 1
+    for n0 in (end + 1, LAST_64):
+        (named,) = command.objects
+        late = msgspec.structs.replace(command, objects=(msgspec.structs.replace(named, n0=EntryNumber(n0)),))
+        with pytest.raises(InvalidInput, match=f"an upload begins at a chain position up to {end}, found {n0}"):
+            log.submit(late)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.maintenance.named_uploads import NamedUploads
-from sparklog.core.types import Offset, TopicId
+from sparklog.core.maintenance.named_uploads import NamedUploads, needed_by_others
+from sparklog.core.maintenance.retention_rule import due_for_deletion
+from sparklog.core.types import NamedObject, ObjectNumber, Offset, TopicId
 from tests.core.planned_log import PlannedLog
 
 
@@ -54,3 +55,19 @@ def test_asking_changes_nothing() -> None:
     assert log.state.objects.blocks is blocks
     assert not blocks
     assert len(log.state.objects) == 1
+
+
+def test_bytes_that_another_object_needs_are_never_due_whatever_is_retired() -> None:
+    """No command leads to this; an author that does not check its uploads might write it into the chain."""
+    log = PlannedLog({})
+    log.append_slice(1, 100)
+    log.append_slice(1, 100)
+    log.submit(MoveLogStart(log.topic.topic_id, log.partition().partition, Offset(2)))
+    assert due_for_deletion(log.state, 1 << 60).tolist() == [0, 1]
+    needed = log.state.objects.get(ObjectNumber(0))
+    assert needed is not None
+    log.state.objects.add(NamedObject(ObjectNumber(7), needed), 1)
+    assert needed_by_others(log.state) == [0]
+    assert due_for_deletion(log.state, 1 << 60).tolist() == [1]
+    log.state.retired.add_all(np.array([7]), 0, "orders")
+    assert due_for_deletion(log.state, 1 << 60).tolist() == [0, 1, 7]
