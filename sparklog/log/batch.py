@@ -1,8 +1,8 @@
 """Record batches in stored form: one encapsulated Arrow IPC message each, with a CRC32C.
 
-Messages are compressed, unless the batch is small or the codec is "none". A message names its partition in its
-metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no checksum, and most flipped bits would
-decode to wrong rows, so `decode` verifies first.
+Messages are compressed, unless the batch is small or the codec is "none". A message names its topic and partition in
+its metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no checksum, and most flipped bits
+would decode to wrong rows, so `decode` verifies first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged, InvalidInput
-from sparklog.core.types import PartitionIndex
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA
 
-PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message
+PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message: <topic id>-<partition>
 SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: zstd costs at least 0.27 ms
 ARENA_BYTES: Final = 8 << 20
 _MESSAGE_ROOM: Final = 4 << 10  # more than the metadata, partition and padding of one message need
@@ -66,8 +66,8 @@ class BatchEncoder:
         self._schema = schema
         self._arena: _Arena | None = None
 
-    def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
-        """Encode `rows` as one message.
+    def encode(self, place: TopicPartition, rows: pa.RecordBatch) -> EncodedBatch:
+        """Encode `rows`, which belong to the partition `place`, as one message.
 
         `rows` must have at least one row, the columns of the encoder's schema (headers may be missing), and no null
         timestamp.
@@ -78,10 +78,12 @@ class BatchEncoder:
         bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
         if self._arena is None or self._arena.room < bound:
             self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec, self._schema)
-        message = self._arena.write(rows, _partition_metadata(partition), small=raw_bytes < SMALL_BATCH_BYTES)
+        message = self._arena.write(
+            rows, _partition_metadata(place.topic_id, place.partition), small=raw_bytes < SMALL_BATCH_BYTES
+        )
         low, high = timestamp_bounds(rows)
         offsets = offset_bounds(rows) if self._schema is COMPACTED_SCHEMA else None
-        return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
+        return EncodedBatch(place.partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
 
     def rewind(self) -> None:
         """Overwrite the current arena from its beginning. Call this only if none of its messages is needed any more."""
@@ -135,8 +137,14 @@ def _pages(size_bytes: int) -> mmap.mmap:
 
 
 @functools.lru_cache(maxsize=1024)
-def _partition_metadata(partition: PartitionIndex) -> Any:
-    return pa.KeyValueMetadata({PARTITION_KEY: str(partition).encode()})
+def _partition_metadata(topic_id: TopicId, partition: PartitionIndex) -> Any:
+    return pa.KeyValueMetadata({PARTITION_KEY: f"{topic_id}-{partition}".encode()})
+
+
+def place_in(metadata: Any) -> TopicPartition:
+    """Return the partition that the metadata of a batch message names. Raises ValueError if it names none."""
+    topic_id, _, partition = (metadata or {}).get(PARTITION_KEY, b"").partition(b"-")
+    return TopicPartition(TopicId(int(topic_id)), PartitionIndex(int(partition)))
 
 
 # ---- absent headers -------------------------------------------------------------------------------

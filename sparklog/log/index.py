@@ -1,6 +1,8 @@
 """The index of a data object: one row per record batch, stored beside the object as an Arrow IPC file.
 
-Everything in the index follows from the object, so a missing or damaged index can be rebuilt exactly. Its columns are
+Everything in the index follows from the object, so a missing or damaged index can be rebuilt exactly. It says to which
+topic and partition each batch belongs: `cut_to_slice` compares this with the chain before any batch is read, because a
+name in the chain is only what the author of a command has claimed. Its columns are
 those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
 minima and maxima per column); existing columns keep their meaning.
 
@@ -22,7 +24,7 @@ from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, UnsupportedVersion
 from sparklog.core.row_offsets import Int64Array, SliceOffsets, is_dense
 from sparklog.core.types import NewObject, Slice
-from sparklog.log.batch import PARTITION_KEY, crc32c, offset_bounds, timestamp_bounds, verify
+from sparklog.log.batch import crc32c, offset_bounds, place_in, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
 from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
@@ -31,6 +33,7 @@ INDEX_FORMAT_KEY: Final = b"sparklog.index"
 
 INDEX_SCHEMA: Final = pa.schema(
     [
+        pa.field("topic_id", pa.int32(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("first_record", pa.int64(), nullable=False),
         pa.field("records", pa.int32(), nullable=False),
@@ -55,8 +58,8 @@ COMPACTED_INDEX_SCHEMA: Final = pa.schema(
 _INDEX_SCHEMAS: Final = {b"1": INDEX_SCHEMA, b"2": COMPACTED_INDEX_SCHEMA}
 
 
-# partition, records, position, length, smallest and largest timestamp in microseconds
-BatchRow = tuple[int, int, int, int, int, int]
+# topic id, partition, records, position, length, smallest and largest timestamp in microseconds
+BatchRow = tuple[int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +71,7 @@ class Index:
     timestamps and offsets are inclusive. Only a compacted segment has offsets.
     """
 
+    topic_id: npt.NDArray[np.int32]
     partition: npt.NDArray[np.int32]
     first_record: npt.NDArray[np.int64]
     records: npt.NDArray[np.int32]
@@ -105,8 +109,8 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int], offsets: Sequence[tu
 
     `offsets`: the first and the last offset of each batch, only for a compacted segment.
     """
-    table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
-    partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
+    table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 7)
+    topic_id, partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
     before = np.cumsum(records) - records
     # Records before the first batch of a partition's run belong to other partitions.
     starts_run = np.ones(len(rows), dtype=bool)
@@ -114,6 +118,7 @@ def index_of(rows: Sequence[BatchRow], crcs: Sequence[int], offsets: Sequence[tu
     run = np.cumsum(starts_run) - 1
     first_record = before - before[starts_run][run] if len(rows) else before
     return Index(
+        topic_id.astype(np.int32),
         partition.astype(np.int32),
         first_record,
         records.astype(np.int32),
@@ -137,9 +142,16 @@ class SliceIndex:
 def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
     """Return the part of an object's index that belongs to one slice.
 
-    Raises Damaged if the index does not match the slice.
+    Raises Damaged if the index does not match the slice, or says that the batches are of another topic or partition.
     """
     batches = index.rows(slice.first_batch, slice.first_batch + slice.batches)
+    foreign = (batches.topic_id != slice.topic_id) | (batches.partition != slice.partition)
+    if foreign.any():
+        at = int(foreign.argmax())
+        raise Damaged(
+            f"index of {object_key}: wanted batches of partition {slice.partition} of topic id {slice.topic_id}, as "
+            f"the chain says, found one of partition {batches.partition[at]} of topic id {batches.topic_id[at]}"
+        )
     if len(batches) == slice.batches and slice.batches > 0:
         records = int(batches.records.sum())
         begin, end = int(batches.position[0]), int(batches.position[-1] + batches.length[-1])
@@ -215,10 +227,18 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
         except StopIteration:
             return index_of(rows, crcs, offsets)
         length = source.tell() - start
-        rows.append((int(metadata[PARTITION_KEY]), batch.num_rows, start, length, *timestamp_bounds(batch)))
+        rows.append((*_place(key, start, metadata), batch.num_rows, start, length, *timestamp_bounds(batch)))
         crcs.append(crc32c(buffer.slice(start, length)))
         if offsets is not None:
             offsets.append(offset_bounds(batch))
+
+
+def _place(key: str, position: int, metadata: Any) -> tuple[int, int]:
+    try:
+        place = place_in(metadata)
+    except ValueError as error:
+        raise Damaged(f"record batch at byte {position} of {key}: wanted one that names its partition") from error
+    return place.topic_id, place.partition
 
 
 def _of_format(

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput
-from sparklog.core.types import PartitionIndex
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import ARENA_BYTES, BatchEncoder, EncodedBatch, decode, with_headers, without_headers
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
 from tests.log.record_strategies import batches
 
-P0 = PartitionIndex(0)
+P0 = TopicPartition(TopicId(1), PartitionIndex(0))
 
 
 def rows(records: int, value: bytes = b"v" * 100) -> pa.RecordBatch:
@@ -44,7 +44,7 @@ def test_decoding_gives_back_what_was_encoded(given_batches, compression: str, c
     columns = [name for name in RAW_SCHEMA.names if name in chosen]
     wanted = [with_times(canonical(each)).select(RAW_SCHEMA.names) for each in given_batches if each.num_rows]
     encoder = BatchEncoder(compression)
-    encoded = [encoder.encode(PartitionIndex(at), each) for at, each in enumerate(wanted)]
+    encoded = [encoder.encode(TopicPartition(TopicId(1), PartitionIndex(at)), each) for at, each in enumerate(wanted)]
     assert [each.to_pylist() for each in decoded(encoded, columns)] == [
         each.select(columns).to_pylist() for each in wanted
     ]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 import io
+from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -9,9 +12,9 @@ import pytest
 from hypothesis import given
 
 from sparklog.core.errors import Damaged, UnsupportedVersion
-from sparklog.core.types import NewObject
+from sparklog.core.types import NewObject, PartitionIndex, TopicId
 from sparklog.log.batch import crc32c
-from sparklog.log.index import INDEX_SCHEMA, Index, decode_index, encode_index, rebuild_index
+from sparklog.log.index import INDEX_SCHEMA, Index, cut_to_slice, decode_index, encode_index, rebuild_index
 from sparklog.storage.keys import data_key, index_key
 from tests.log.record_strategies import batches
 from tests.log.written_log import WrittenLog, empty_store, write
@@ -63,7 +66,7 @@ def test_index_says_where_each_batch_is_and_what_it_holds(given_batches):  # M: 
             partition = int(index.partition[at])
             message = pa.py_buffer(body).slice(int(index.position[at]), int(index.length[at]))
             times = batch.batch.column("timestamp").cast(pa.int64()).to_pylist()
-            assert batch.custom_metadata == {b"sparklog.partition": str(partition).encode()}
+            assert batch.custom_metadata == {b"sparklog.partition": f"{named.topic_id}-{partition}".encode()}
             assert index.first_record[at] == before.get(partition, 0)
             assert index.records[at] == batch.batch.num_rows > 0
             assert (index.min_timestamp_us[at], index.max_timestamp_us[at]) == (min(times), max(times))
@@ -130,3 +133,46 @@ def test_another_format_is_refused_by_name(what: str):
     read = decode_index if what == "index" else rebuild_index
     with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 1 or 2, found None"):
         read(key, memoryview(other), fitting)
+
+
+# ---- whose batches these are ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("claim", [{"topic_id": TopicId(9)}, {"partition": PartitionIndex(3)}])
+@pytest.mark.parametrize("read", [decode_index, rebuild_index])
+def test_an_index_of_another_topic_or_partition_than_the_chain_says_is_refused(read: Any, claim: dict[str, Any]):
+    """The chain's word is the claim of an author, who may know neither the bytes nor their topic."""
+    log = small_log()
+    named, key, body, index_body = of(log)
+    index = read(key, index_body if read is decode_index else body, named)
+    slice_ = next(each for each in log.slices if each.object_number == log.objects[0].number)
+    cut_to_slice(index, slice_, key)
+    with pytest.raises(
+        Damaged, match=r"wanted batches of partition \d of topic id \d, as the chain says, found one of"
+    ):
+        cut_to_slice(index, msgspec.structs.replace(slice_, **claim), key)
+
+
+def test_one_batch_of_another_topic_spoils_the_slice():
+    log = small_log()
+    named, key, _, index_body = of(log)
+    index = decode_index(key, index_body, named)
+    slice_ = next(each for each in log.slices if each.object_number == log.objects[0].number)
+    for at in range(slice_.first_batch, slice_.first_batch + slice_.batches):
+        topic_ids = index.topic_id.copy()
+        topic_ids[at] += 1
+        with pytest.raises(
+            Damaged, match=f"found one of partition {slice_.partition} of topic id {named.topic_id + 1}"
+        ):
+            cut_to_slice(dataclasses.replace(index, topic_id=topic_ids), slice_, key)
+
+
+@pytest.mark.parametrize("place", [b"5x0", b"-50", b"50-", b"x-0", b"5-x"])
+def test_a_batch_that_names_no_partition_is_damaged(place: bytes):
+    named, key, body, _ = of(small_log())
+    written = f"{named.topic_id}-0".encode()
+    assert bytes(body).count(written)
+    other = bytes(body).replace(written, place)
+    fitting = msgspec.structs.replace(named, crc32c=crc32c(pa.py_buffer(other)))
+    with pytest.raises(Damaged, match=f"of {key}: wanted one that names its partition"):
+        rebuild_index(key, memoryview(other), fitting)

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sparklog.core.types import PartitionIndex
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder
 from sparklog.log.ipc_file import IpcFileWriter
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
@@ -38,7 +38,8 @@ def assemble(counts: list[int]) -> tuple[bytes, IpcFileWriter, list[int]]:
         file = IpcFileWriter(upload, RAW_SCHEMA)
         positions = []
         for number, count in enumerate(counts):
-            encoded = encoders[number % 3].encode(PartitionIndex(number), rows(1000 * number, count))
+            place = TopicPartition(TopicId(1), PartitionIndex(number))
+            encoded = encoders[number % 3].encode(place, rows(1000 * number, count))
             positions.append(file.append(encoded.message))
         file.finish()
         upload.publish()
@@ -71,7 +72,7 @@ def test_batches_are_reached_one_by_one_through_the_footer():
     whole, _, _ = assemble([10, 500, 20])
     reader = pa.ipc.open_file(whole)
     assert reader.get_batch(2).equals(rows(2000, 20))
-    assert reader.get_batch_with_custom_metadata(1).custom_metadata == {b"sparklog.partition": b"1"}
+    assert reader.get_batch_with_custom_metadata(1).custom_metadata == {b"sparklog.partition": b"1-1"}
 
 
 def test_the_file_after_its_magic_is_a_standard_stream():

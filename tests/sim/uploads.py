@@ -73,7 +73,7 @@ def _encode(
     paper, encoder = Paper(), process.world.encoder
     made = OpenObject(paper.lanes(), named, topic.name, here=True)
     for partition, values in sorted(parts.items()):
-        made.append(encoder.encode(partition, _rows(process, values)))
+        made.append(encoder.encode(TopicPartition(topic.topic_id, partition), _rows(process, values)))
     made.close()
     whole, index = made.published()
     encoder.rewind()

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.describe.readable import counted
-from sparklog.log.batch import PARTITION_KEY, joined_with_schema, offset_bounds, timestamps_us
+from sparklog.log.batch import joined_with_schema, offset_bounds, place_in, timestamps_us
 from sparklog.log.index import Index
 from sparklog.log.records_schema import COMPACTED_SCHEMA
 
@@ -18,6 +18,7 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
     Bounds are inclusive. `offsets`: the first and the last offset, if the batch stores them.
     """
 
+    topic_id: int
     partition: int
     records: int
     min_timestamp_us: int
@@ -27,7 +28,8 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
     def __str__(self) -> str:
         times = f"timestamps {self.min_timestamp_us} to {self.max_timestamp_us}"
         offsets = "" if self.offsets is None else f", offsets {self.offsets[0]} to {self.offsets[1]}"
-        return f"{counted(self.records, 'record')} of partition {self.partition}, {times}{offsets}"
+        place = f"partition {self.partition} of topic id {self.topic_id}"
+        return f"{counted(self.records, 'record')} of {place}, {times}{offsets}"
 
 
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
@@ -43,7 +45,7 @@ def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
         stream = pa.ipc.open_stream(joined_with_schema(message, schema), options=options)
         batch, metadata = stream.read_next_batch_with_custom_metadata()
         batch.validate()
-        partition = int(metadata[PARTITION_KEY])
+        place = place_in(metadata)
     except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError):
         return None
     if not batch.num_rows:
@@ -54,7 +56,7 @@ def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
         if (np.diff(batch.column("offset").to_numpy()) <= 0).any():
             return None
         bounds = offset_bounds(batch)
-    return BatchContent(partition, batch.num_rows, int(times.min()), int(times.max()), bounds)
+    return BatchContent(place.topic_id, place.partition, batch.num_rows, int(times.min()), int(times.max()), bounds)
 
 
 def content_in_index(index: Index, batch: int) -> BatchContent:
@@ -63,6 +65,7 @@ def content_in_index(index: Index, batch: int) -> BatchContent:
     if index.base_offset is not None and index.last_offset is not None:
         bounds = int(index.base_offset[batch]), int(index.last_offset[batch])
     return BatchContent(
+        int(index.topic_id[batch]),
         int(index.partition[batch]),
         int(index.records[batch]),
         int(index.min_timestamp_us[batch]),

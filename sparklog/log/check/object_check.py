@@ -283,12 +283,17 @@ def _of_batch(
 def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
     """Compare `rows`, the index rows of a slice, with the chain's description of the slice. None if they agree."""
     wanted = _described(
-        slice_.batches, slice_.records, slice_.position, slice_.position + slice_.length, {slice_.partition}
+        slice_.batches,
+        slice_.records,
+        slice_.position,
+        slice_.position + slice_.length,
+        {(slice_.topic_id, slice_.partition)},
     )
     actual = "no such batches"
     if len(rows):
         begin, end = int(rows.position[0]), int(rows.position[-1] + rows.length[-1])
-        actual = _described(len(rows), int(rows.records.sum()), begin, end, set(rows.partition.tolist()))
+        places = set(zip(rows.topic_id.tolist(), rows.partition.tolist(), strict=True))
+        actual = _described(len(rows), int(rows.records.sum()), begin, end, places)
         if slice_.timestamp_source is not TimestampSource.APPEND_TIME:
             wanted += f", timestamps {slice_.min_timestamp_us} to {slice_.max_timestamp_us}"
             actual += f", timestamps {int(rows.min_timestamp_us.min())} to {int(rows.max_timestamp_us.max())}"
@@ -314,6 +319,6 @@ def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
     return ", ".join(f"{base} to {last}" for base, last in zip(bases.tolist(), lasts.tolist(), strict=True))
 
 
-def _described(batches: int, records: int, begin: int, end: int, partitions: set[int]) -> str:
-    numbers = ", ".join(map(str, sorted(partitions)))
-    return f"{counted(batches, 'batch')} of {numbers} with {counted(records, 'record')} in bytes [{begin}, {end})"
+def _described(batches: int, records: int, begin: int, end: int, places: set[tuple[int, int]]) -> str:
+    of = ", ".join(f"partition {partition} of topic id {topic_id}" for topic_id, partition in sorted(places))
+    return f"{counted(batches, 'batch')} of {of} with {counted(records, 'record')} in bytes [{begin}, {end})"

@@ -24,6 +24,7 @@ from sparklog.core.types import (
     ObjectKind,
     PartitionIndex,
     TopicId,
+    TopicPartition,
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
@@ -149,8 +150,9 @@ class ObjectsWriter:
         held = self._held.setdefault(partition, [])
         largest = self._objects.limits.largest_batch_bytes
         fits = pending.size_bytes <= largest
+        place = TopicPartition(self._target.topic_id, partition)
         for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
-            batch = self._encoder.encode(partition, rows.slice(start, end - start))
+            batch = self._encoder.encode(place, rows.slice(start, end - start))
             held.append(batch)
             self._count_held(batch.message.size)
 

@@ -78,7 +78,15 @@ class OpenObject:
         position = self._file.append(batch.message)
         size = batch.message.size
         self._rows.append(
-            (batch.partition, batch.records, position, size, batch.min_timestamp_us, batch.max_timestamp_us)
+            (
+                self._named.topic_id,
+                batch.partition,
+                batch.records,
+                position,
+                size,
+                batch.min_timestamp_us,
+                batch.max_timestamp_us,
+            )
         )
         self._crcs.append(batch.crc32c)
         if self._offsets is not None:

@@ -26,6 +26,7 @@ from sparklog.core.types import (
     Slice,
     TimestampSource,
     TopicId,
+    TopicPartition,
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch
@@ -172,7 +173,7 @@ class SegmentsWriter:
 
     def _encode(self, rows: pa.RecordBatch) -> None:
         """Append the rows as one batch, or as several if one batch would exceed a segment."""
-        batch = self._encoder.encode(self._target.partition, rows)
+        batch = self._encoder.encode(TopicPartition(self._target.topic_id, self._target.partition), rows)
         segment_bytes = self._target.segment_bytes
         if batch.message.size <= segment_bytes or rows.num_rows == 1:
             self._append(batch)

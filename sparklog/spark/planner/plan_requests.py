@@ -40,6 +40,8 @@ class _StreamTasks(msgspec.Struct):
 class _Slice(msgspec.Struct, omit_defaults=True):
     """A slice for Java to read. `append_time_us`: the timestamp of all records; absent if each has its own."""
 
+    topic_id: int
+    partition: int
     start: int
     end: int
     records: int
@@ -178,6 +180,8 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
     source = slice_.timestamp_source
     append_time_us = slice_.append_time_ms * 1000 if source is TimestampSource.APPEND_TIME else None
     return _Slice(
+        slice_.topic_id,
+        slice_.partition,
         slice_.start,
         slice_.end,
         slice_.records,

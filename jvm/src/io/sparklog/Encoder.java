@@ -21,7 +21,7 @@ import org.apache.arrow.flatbuf.RecordBatch;
 
 /**
  * Encodes columns as Arrow record batch messages (Arrow Columnar Format, "Encapsulated message format"), as
- * log/batch.py does: zstd, LZ4 frames or no compression, and the partition in the metadata. One per task, not
+ * log/batch.py does: zstd, LZ4 frames or no compression, and topic and partition in the metadata. One per task, not
  * thread-safe.
  */
 final class Encoder implements AutoCloseable {
@@ -65,9 +65,9 @@ final class Encoder implements AutoCloseable {
     }
   }
 
-  /** The message of a batch of one partition. */
-  byte[] encode(int partition, int rows, GrownColumn... columns) {
-    return encode(rows, columns, codec, Integer.toString(partition));
+  /** The message of a batch of one partition of a topic. */
+  byte[] encode(int topicId, int partition, int rows, GrownColumn... columns) {
+    return encode(rows, columns, codec, topicId + "-" + partition);
   }
 
   /** The message of a batch that belongs to no partition and is not compressed. */

@@ -24,10 +24,10 @@ record Layout(List<String> names, List<Kind> kinds) {
   static final Layout STORED = of("key", "value", "headers", "timestamp");
   static final Layout COMPACTED = of("key", "value", "headers", "timestamp", "offset");
   static final Layout INDEX =
-      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
+      of("topic_id", "partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
           "max_timestamp_us");
   static final Layout COMPACTED_INDEX =
-      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
+      of("topic_id", "partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
           "max_timestamp_us", "base_offset", "last_offset");
 
   static Layout of(String... names) {
@@ -41,7 +41,7 @@ record Layout(List<String> names, List<Kind> kinds) {
   private static Kind kind(String name) {
     return switch (name) {
       case "key", "value", "topic" -> Kind.BYTES;
-      case "partition", "timestampType", "records", "crc32c" -> Kind.INT32;
+      case "topic_id", "partition", "timestampType", "records", "crc32c" -> Kind.INT32;
       case "headers" -> Kind.HEADERS;
       default -> Kind.INT64;
     };

@@ -31,6 +31,7 @@ final class ObjectIndex {
     isCompacted = slice.isCompacted();
     Decoder.Batch table = table(body);
     Decoder.check(batches > 0 && from + batches <= table.rows(), "an index of " + table.rows() + " batches");
+    checkPlace(table, slice);
     positions = column(table, "position", from);
     lengths = column(table, "length", from);
     crcs = numbers(table, "crc32c", from);
@@ -96,6 +97,16 @@ final class ObjectIndex {
             && end == positions[0] + slice.length()
             && before <= slice.end();
     Decoder.check(isOfSlice, "an index of other batches");
+  }
+
+  /** The chain's word for the topic and partition of these batches is only what the author of a command has claimed. */
+  private void checkPlace(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
+    int[] topics = numbers(table, "topic_id", slice.firstBatch());
+    int[] partitions = numbers(table, "partition", slice.firstBatch());
+    for (int i = 0; i < batches; i++) {
+      boolean isOurs = topics[i] == slice.topicId() && partitions[i] == slice.partition();
+      Decoder.check(isOurs, "a batch of partition " + partitions[i] + " of topic id " + topics[i]);
+    }
   }
 
   private static Decoder.Batch table(byte[] body) throws DamagedException {

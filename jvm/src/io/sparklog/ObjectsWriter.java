@@ -134,7 +134,7 @@ final class ObjectsWriter {
     pending[partition] = null;
     countPending(-rows.sizeBytes());
     boolean isLarge = rows.sizeBytes() > task.plan.limits().largestBatchBytes();
-    EncodedBatch batch = rows.encode(partition, encoder);
+    EncodedBatch batch = rows.encode(topic.id(), partition, encoder);
     if (!isLarge) {
       task.reuse(rows);
     }

@@ -26,11 +26,12 @@ final class OpenObject implements IpcFile.Sink {
   private final ObjectUpload upload; // null if several stores were intended
   private final Body body = new Body(); // for several
   private final IpcFile file;
-  private final WrittenIndex index = new WrittenIndex();
+  private final WrittenIndex index;
 
   OpenObject(TaskObjects task, WritePlan.Topic topic, List<WritePlan.Store> intended) throws IOException {
     this.task = task;
     this.topic = topic;
+    index = new WrittenIndex(topic.id());
     stores = task.lanes.left(intended);
     if (stores.isEmpty()) {
       throw new StoreLanes.NotTaken(Map.of());
@@ -75,7 +76,7 @@ final class OpenObject implements IpcFile.Sink {
     ArrayNode held = named.addArray();
     holders.forEach(holder -> held.addArray().add(holder.id()).add(holder.registration()));
     TaskWritten written = task.written;
-    written.add(named.addNull().addNull().addNull(), index.slices(written.objects(), topic.id()));
+    written.add(named.addNull().addNull().addNull(), index.slices(written.objects()));
   }
 
   void abort() {

@@ -36,9 +36,9 @@ final class PendingRows {
   }
 
   /** Encode all rows, at least one, and forget them. */
-  EncodedBatch encode(int partition, Encoder encoder) {
+  EncodedBatch encode(int topicId, int partition, Encoder encoder) {
     int rows = timestamp.rows();
-    byte[] message = encoder.encode(partition, rows, key, value, headers, timestamp);
+    byte[] message = encoder.encode(topicId, partition, rows, key, value, headers, timestamp);
     for (GrownColumn column : new GrownColumn[] {key, value, headers, timestamp}) {
       column.clear();
     }

@@ -24,6 +24,8 @@ record ReadTask(List<Range> ranges, Map<String, Store> stores, boolean failOnDat
    * @param appendTimeUs the timestamp of all records; null if each has its own
    */
   record Slice(
+      int topicId,
+      int partition,
       long start,
       long end,
       long records,

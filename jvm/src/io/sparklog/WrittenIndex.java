@@ -7,6 +7,8 @@ import java.util.List;
 
 /** The index of an object that is being written, and its slices. The batches of a partition are contiguous. */
 final class WrittenIndex {
+  private final int topic;
+  private final GrownColumn.Numbers topicId = new GrownColumn.Numbers();
   private final GrownColumn.Numbers partition = new GrownColumn.Numbers();
   private final GrownColumn.Numbers firstRecord = new GrownColumn.Numbers();
   private final GrownColumn.Numbers records = new GrownColumn.Numbers();
@@ -16,6 +18,11 @@ final class WrittenIndex {
   private final GrownColumn.Numbers minTimestampUs = new GrownColumn.Numbers();
   private final GrownColumn.Numbers maxTimestampUs = new GrownColumn.Numbers();
   private final List<Slice> slices = new ArrayList<>();
+
+  /** The index of an object of this topic. */
+  WrittenIndex(int topic) {
+    this.topic = topic;
+  }
 
   /** The batches of one partition so far. */
   private static final class Slice {
@@ -42,6 +49,7 @@ final class WrittenIndex {
       slice = new Slice(batch.partition(), at, partition.rows());
       slices.add(slice);
     }
+    topicId.add(topic);
     partition.add(batch.partition());
     firstRecord.add(slice.records);
     records.add(batch.records());
@@ -57,11 +65,11 @@ final class WrittenIndex {
     slice.maxTimestampUs = Math.max(slice.maxTimestampUs, batch.maxTimestampUs());
   }
 
-  /** The slices of a topic's object, in the fields of Python's NewSlice. The object has this number in the task. */
-  ArrayNode slices(int object, int topicId) {
+  /** The slices of the object, in the fields of Python's NewSlice. The object has this number in the task. */
+  ArrayNode slices(int object) {
     ArrayNode named = Planner.JSON.createArrayNode();
     for (Slice slice : slices) {
-      ArrayNode fields = named.addArray().add(object).add(topicId).add(slice.partition).add(slice.records);
+      ArrayNode fields = named.addArray().add(object).add(topic).add(slice.partition).add(slice.records);
       fields.add(slice.position).add(slice.length).add(slice.firstBatch).add(slice.batches);
       fields.add(slice.minTimestampUs).add(slice.maxTimestampUs);
     }
@@ -73,7 +81,7 @@ final class WrittenIndex {
     Grown body = new Grown();
     IpcFile file = new IpcFile(body::add, format);
     GrownColumn[] columns = {
-      partition, firstRecord, records, position, length, crc32c, minTimestampUs, maxTimestampUs
+      topicId, partition, firstRecord, records, position, length, crc32c, minTimestampUs, maxTimestampUs
     };
     file.append(encoder.encodePlain(partition.rows(), columns));
     file.finish();
