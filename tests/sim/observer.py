@@ -21,6 +21,7 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
 14. In the end, with no more faults, writes are answered again, every replica reaches the end of its log, and every
     reader reads all.
 15. Whoever has read the chain up to an entry knows what the observer knows there.
+20. An upload is named once, for the partitions that it was made for (`thief.py`).
 
 With coordinators also (`terms.py`):
 
@@ -229,7 +230,10 @@ class Observer:
         upload_id = named.upload_id
         assert upload_id not in self.history.refused, f"10: upload {upload_id} was refused, and is in {key} now"
         assert named.n0 >= before.floor, f"9: upload {upload_id} of {named.n0} is named, FLOOR is {before.floor}"
-        values = self.history.uploads[upload_id].parts[key]
+        uploaded = self.history.uploads.get(upload_id)
+        assert uploaded is not None, f"20: upload {upload_id} was made by a rewrite, and is appended to {key}"
+        assert key in uploaded.parts, f"20: upload {upload_id} has records of {list(uploaded.parts)}, not of {key}"
+        values = uploaded.parts[key]
         assert len(values) == each.records, f"2: {each} has other records than its object"
         self.history.add(key, each.start, values)
 

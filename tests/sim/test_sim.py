@@ -30,7 +30,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     seeds = range(SEEDS) if part == 0 else range((2 * part - 1) * SEEDS, (2 * part + 1) * SEEDS)
     counts: Counter[str] = Counter()
-    acks = compacted = dropped = marked = 0
+    acks = compacted = dropped = marked = stolen = 0
     for seed in seeds:
         world = new_world(seed)
         with reported(world):
@@ -41,11 +41,14 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
         compacted += world.compacted
         dropped += sum(map(len, world.history.compacted.values()))
         marked += world.marked
+        stolen += world.stolen
     # Two worlds in five have coordinators, and what befalls those is rarer in them, too.
     rare = {kind: counts[kind] for kind in KINDS if counts[kind] < (2 if kind in SECONDARY else OFTEN)}
     assert not rare, f"{rare} of {dict(counts)}"
     assert acks > 40 * len(seeds), f"only {acks} writes were answered"
     assert marked > 5 * len(seeds), f"only {marked} blocks of entries were deleted"
+    # In two worlds in ten, somebody names uploads of others.
+    assert stolen > 5 * len(seeds), f"only {stolen} uploads of others were refused"
     # Two worlds in ten are compacted.
     assert min(compacted, dropped // 5) > len(seeds) // 5, (
         f"only {compacted} segments were compacted, {dropped} records went"
@@ -71,6 +74,11 @@ def test_two_in_five_worlds_have_coordinators() -> None:
 
 def test_two_in_ten_worlds_are_compacted_and_lose_records_by_offset() -> None:
     assert [seed for seed in range(10) if new_world(seed).is_compacted] == [2, 7]
+
+
+def test_in_two_of_ten_worlds_somebody_names_uploads_of_others() -> None:
+    with_thief = [seed for seed in range(10) if any(each.name == "thief" for each in new_world(seed).processes)]
+    assert with_thief == [7, 9]
 
 
 def test_worlds_are_of_all_shapes() -> None:

@@ -27,7 +27,7 @@ from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
 from tests.kit.hand_clock import START_MS
 from tests.kit.kernel import SHOWN, Simulation, bunches, own_dice
-from tests.sim import agents, compaction, coordinators, operator, readers, upkeep, writers
+from tests.sim import agents, compaction, coordinators, operator, readers, thief, upkeep, writers
 from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
 from tests.sim.observer import Observer
@@ -43,6 +43,7 @@ CONFIG = {
 }
 LED = (4, 5, 8, 9)  # a world has coordinators if its seed ends with one of these digits
 LED_CONFIG = {"broker.session.timeout.ms": str(coordinators.SESSION_MS)}
+THIEVES = (7, 9)  # somebody names uploads of others if it ends with one of these
 COMPACTED = (2, 7)  # its topic is compacted, and records are deleted by offset, if it ends with one of these
 SPAN_MS = 12_000  # how long faults go on
 ANSWERED = 6  # writes that must be answered once there are no more faults
@@ -85,7 +86,7 @@ class World(Simulation):
         self.refusals: Counter[str] = Counter()
         self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
-        self.reads = self.rolled = self.compacted = self.vacuumed = self.marked = 0
+        self.reads = self.rolled = self.compacted = self.vacuumed = self.marked = self.stolen = 0
         self.acks = 0
         self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], object]]] = []
         self._order = count()
@@ -248,6 +249,8 @@ class World(Simulation):
         if self.is_compacted:
             begin["compactor"] = lambda process: [compaction.compactor(process)]
             begin["deleter"] = lambda process: [upkeep.deleter(process)]
+        if self.seed % 10 in THIEVES:
+            begin["thief"] = lambda process: [thief.thief(process)]
         for name, tasks in begin.items():
             if name not in without:
                 self._spawn(name, tasks)
