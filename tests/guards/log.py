@@ -7,6 +7,45 @@ from typing import Final
 from tests.guards.guard import Guard
 
 GUARDS: Final = (
+    Guard(
+        "index-topic",
+        "Batches of another topic are never read, whatever the chain says of their object: an author only claimed it.",
+        "sparklog/log/index.py",
+        "(batches.topic_id != slice.topic_id) | (batches.partition != slice.partition)",
+        "batches.partition != slice.partition",
+        (
+            "tests/log/test_index.py::test_an_index_of_another_topic_or_partition_than_the_chain_says_is_refused",
+            "tests/coordinator/access/test_foreign_uploads.py::"
+            "test_an_upload_of_another_topic_that_was_never_committed_shows_nothing",
+        ),
+    ),
+    Guard(
+        "index-partition",
+        "The same, of another partition.",
+        "sparklog/log/index.py",
+        "(batches.topic_id != slice.topic_id) | (batches.partition != slice.partition)",
+        "batches.topic_id != slice.topic_id",
+        ("tests/log/test_index.py::test_an_index_of_another_topic_or_partition_than_the_chain_says_is_refused",),
+    ),
+    Guard(
+        "index-every-batch",
+        "Each batch of a slice is of its topic.",
+        "sparklog/log/index.py",
+        "    if foreign.any():",
+        "    if foreign[:1].any():",
+        ("tests/log/test_index.py::test_one_batch_of_another_topic_spoils_the_slice",),
+    ),
+    Guard(
+        "rebuilt-topic",
+        "An index that is rebuilt says of each batch what the batch says, not what the chain says.",
+        "sparklog/log/index.py",
+        "        rows.append((*_place(key, start, metadata), batch",
+        "        rows.append((named.topic_id, _place(key, start, metadata)[1], batch",
+        (
+            "tests/coordinator/access/test_foreign_uploads.py::"
+            "test_an_upload_of_another_topic_that_was_never_committed_shows_nothing",
+        ),
+    ),
     # ---- bytes are what the chain says ----------------------------------------------------------------
     Guard(
         "batch-checksum",
