@@ -38,6 +38,22 @@ GUARDS: Final = (
         _FUZZ,
     ),
     _guard(
+        "index-topic",
+        "Nor are batches of another topic, whatever the chain says of them.",
+        "ObjectIndex",
+        "topics[i] == slice.topicId() && partitions[i] == slice.partition()",
+        "partitions[i] == slice.partition()",
+        "test_java_reads_no_batches_of_another_topic_or_partition",
+    ),
+    _guard(
+        "index-partition",
+        "Nor of another partition.",
+        "ObjectIndex",
+        "topics[i] == slice.topicId() && partitions[i] == slice.partition()",
+        "topics[i] == slice.topicId()",
+        "test_java_reads_no_batches_of_another_topic_or_partition",
+    ),
+    _guard(
         "offset-column",
         "The offsets of a compacted slice are those of its column.",
         "SliceReader",

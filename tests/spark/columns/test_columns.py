@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +20,8 @@ import sparklog
 import sparklog.spark
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.client.plans.plan_and_upload import plan_and_upload
+from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import FenceStore
 from sparklog.core.types import StoreId
 from sparklog.log.records_schema import HEADERS
@@ -95,6 +98,31 @@ def test_java_reads_the_golden_cluster(columnar: SparkSession, tmp_path: Path) -
         frame = asked.option("subscribePattern", ".*").option("includeHeaders", "true").load()
         rows.append(sorted_rows(frame))
     assert rows[0] == rows[1] != []
+
+
+@pytest.mark.parametrize("claimed", [{"topic_id": 2}, {"partition": 1}])
+def test_java_reads_no_batches_of_another_topic_or_partition(
+    cluster: Cluster, columnar: SparkSession, frame: Frame, claimed: dict[str, int]
+) -> None:
+    """The chain says only what the author of the append has claimed. Python, which is asked then, has the error."""
+    for topic in ("secret", "mine"):
+        cluster.create_topic(topic, partitions=2)
+    written = pa.table({"value": ["secret"] * 3, "partition": pa.array([0] * 3, pa.int32())}).to_batches()
+    plan, uploaded, _ = plan_and_upload(cluster.connection, "secret", written, None, Durability(), 60_000)
+    command = append_command(plan, [uploaded])
+    assert command is not None
+    topic = {name: value for name, value in claimed.items() if name == "topic_id"}
+    cluster.connection.submit(
+        replace(
+            command,
+            objects=tuple(replace(each, **topic) for each in command.objects),
+            slices=tuple(replace(each, **claimed) for each in command.slices),
+            epochs=tuple(replace(each, **claimed) for each in command.epochs),
+        )
+    )
+    error = failure(frame("columns", "mine" if topic else "secret").collect)
+    assert "CORRUPT_MESSAGE" in error
+    assert "found one of partition 0 of topic id 1" in error
 
 
 def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) -> None:
