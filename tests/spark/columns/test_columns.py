@@ -120,7 +120,7 @@ def test_java_reads_no_batches_of_another_topic_or_partition(
             epochs=tuple(replace(each, **claimed) for each in command.epochs),
         )
     )
-    error = failure(frame("columns", "mine" if topic else "secret").collect)
+    error = failure(frame("columns", "mine" if topic else "secret"))
     assert "CORRUPT_MESSAGE" in error
     assert "found one of partition 0 of topic id 1" in error
 
