@@ -22,6 +22,7 @@ from sparklog.core.commands import (
     Swap,
 )
 from sparklog.core.errors import (
+    DuplicateResource,
     InvalidInput,
     InvalidPartitions,
     InvalidProducerEpoch,
@@ -99,6 +100,8 @@ class SlowTwin:
         oldest = min([submission.n0, *(each.n0 for each in getattr(command, "objects", ()))])
         if oldest < self.floor:
             return Told(error=WriteExpired)
+        if isinstance(command, Append) and not self.named().isdisjoint(each.upload_id for each in command.objects):
+            return Told(error=DuplicateResource)
         before = self.n
         told = self._do(command)
         by_producer = isinstance(command, Append) and command.slices[0].producer is not None
@@ -109,6 +112,10 @@ class SlowTwin:
     def live(self) -> set[str]:
         """The uploads that slices name."""
         return {each.upload_id for partition in self.partitions.values() for each in partition.slices}
+
+    def named(self) -> set[str]:
+        """The uploads that can't be named again."""
+        return self.live() | self.retired
 
     # ---- commands -------------------------------------------------------------------------------
 

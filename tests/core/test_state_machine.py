@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.apply import apply_command, result_of
@@ -237,6 +238,18 @@ class Log(RuleBasedStateMachine):
             count = sum(1 for topic_id, _ in self.twin.partitions if topic_id == place.topic_id)
             among = [(at % count, records) for at, records in sizes if count]
             self.submit(self.append_of(place.topic_id, [*among, (place.partition, 1)], app=app), behind)
+
+    @rule(data=st.data())
+    def name_again(self, data: st.DataObject) -> None:
+        """An upload that some command has named: it may be live, retired or deleted by now, or the command refused."""
+        uploads = [each for submission in self.submitted for each in getattr(submission.command, "objects", ())]
+        place = self.some_place(data)
+        if uploads and place is not None:
+            upload = data.draw(st.sampled_from(uploads))
+            command = self.append_of(place.topic_id, [(place.partition, 1)])
+            (new,) = command.objects
+            taken = replace(new, n0=upload.n0, upload_id=upload.upload_id)
+            self.submit(replace(command, objects=(taken,)))
 
     @rule(data=st.data(), records=st.integers(1, 3), gap=st.sampled_from([0, 0, 0, 0, 0, 1, -1, -2]))
     def append_by_producer(self, data: st.DataObject, records: int, gap: int) -> None:
