@@ -116,7 +116,7 @@ def _verdict(guard: Guard, tree: Path, pass_as_is: bool) -> str:
 def _tests(tests: Sequence[str], choose: str, tree: Path) -> tuple[int, str]:
     """pytest's exit code, and its last line unless all tests passed. Stops at the first failure."""
     done = _pytest(["-x", "-n", "0"], tests, choose, tree)
-    last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+    last = (done.stdout.strip() or done.stderr.strip()).rpartition("\n")[2]  # on stderr may be warnings of the exit
     return done.returncode, "" if re.fullmatch(r"\d+ passed(, \d+ deselected)? in .*", last) else last
 
 
