@@ -117,7 +117,7 @@ def _slice_values(partitions, number):  # type: ignore[no-untyped-def]
 
 def _object_values(partitions, kind, number):  # type: ignore[no-untyped-def]
     full = np.full(len(number), 1)
-    dice = np.random.default_rng(1)
+    dice = np.random.default_rng(int(number[0]))  # no upload is there twice
     return {
         "number": number,
         "kind": full * kind,

@@ -89,8 +89,8 @@ GUARDS: Final = (
         "upload-removed",
         "An upload that an election forgot is unknown, also in a block: its writer names it again.",
         "sparklog/core/tables/object_table.py",
-        "                if block.dead is None or not block.dead[row]:\n                    return",
-        "                if True:\n                    return",
+        "        if block.dead is None or not block.dead[row]:\n            return",
+        "        if True:\n            return",
         ("tests/core/tables/test_object_table.py::test_an_upload_that_was_removed_has_no_number",),
     ),
     Guard(

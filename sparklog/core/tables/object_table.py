@@ -46,11 +46,9 @@ _UNSEALED: Mapping[str, None] = {"partition": None, "base_offset": None, "leader
 HolderSets = tuple[tuple[Holder, ...], ...]
 
 
-class _Uploads(NamedTuple):
-    """The uploads of a block: the smallest and the largest n0, and all rows, sorted by `low`, their `upload_low`."""
+class _ByUpload(NamedTuple):
+    """The numbers of all rows of a block, sorted by `low`, their `upload_low`."""
 
-    first_n0: int
-    last_n0: int
     rows: Column
     low: Column
 
@@ -95,20 +93,12 @@ class ObjectTable(BlockTable):
         in_tail = self._tail_uploads.get((upload.n0, upload.upload_id))
         if in_tail is not None:
             return in_tail
-        high, low = _halves(upload.upload_id)
-        for block in filter(_has_rows, self.blocks):
-            uploads = _uploads(block)
-            if not uploads.first_n0 <= upload.n0 <= uploads.last_n0:
-                continue
-            begin, end = uploads.low.searchsorted(low), uploads.low.searchsorted(low, side="right")
-            if begin == end:
-                continue
-            rows = uploads.rows[begin:end]
-            columns = block.columns
-            same = rows[(columns["upload_high"][rows] == high) & (columns["n0"][rows] == upload.n0)]
-            for row in same.tolist():
-                if block.dead is None or not block.dead[row]:
-                    return ObjectNumber(columns["number"].item(row))
+        for block in self.blocks:
+            first, last = block.derived.get("n0") or _n0_range(block)
+            if first <= upload.n0 <= last:
+                number = _number_in(block, upload)
+                if number is not None:
+                    return number
         return None
 
     def of_one_upload(self) -> list[list[ObjectNumber]]:
@@ -264,20 +254,32 @@ class ObjectTable(BlockTable):
         return number
 
 
-def _has_rows(block: Block) -> bool:
-    return block.rows > 0
+def _n0_range(block: Block) -> tuple[int, int]:
+    """Return the smallest and the largest n0 of a block: (1, 0) if it has no rows. Looks at all rows the first time."""
+    n0 = block.columns["n0"]
+    found = (int(n0.min()), int(n0.max())) if block.rows else (1, 0)
+    block.derived["n0"] = found
+    return found
 
 
-def _uploads(block: Block) -> _Uploads:
-    """Return the uploads of a block. They are computed once, when the first look-up needs them."""
-    known: _Uploads | None = block.derived.get("uploads")
+def _number_in(block: Block, upload: NewObject) -> ObjectNumber | None:
+    """Return the number of the object in a block that has the n0 and the upload id of `upload`, or None.
+
+    Sorts the rows the first time.
+    """
+    known: _ByUpload | None = block.derived.get("uploads")
+    columns = block.columns
     if known is None:
-        n0, low = block.columns["n0"], block.columns["upload_low"]
-        rows = np.argsort(low).astype(np.int32)
-        known = block.derived["uploads"] = _Uploads(int(n0.min()), int(n0.max()), rows, low[rows])
-    return known
-
-
-def _halves(upload_id: UploadId) -> tuple[np.uint64, np.uint64]:
-    """Return an upload id as the two integers of its columns, in their type: numpy would compare others as floats."""
-    return np.uint64(int(upload_id[:16], 16)), np.uint64(int(upload_id[16:], 16))
+        rows = np.argsort(columns["upload_low"]).astype(np.int32)
+        known = block.derived["uploads"] = _ByUpload(rows, columns["upload_low"][rows])
+    # In the type of the columns: numpy would compare other integers as floats.
+    high, low = np.uint64(int(upload.upload_id[:16], 16)), np.uint64(int(upload.upload_id[16:], 16))
+    begin = int(known.low.searchsorted(low))
+    if begin == block.rows or known.low[begin] != low:
+        return None
+    rows = known.rows[begin : known.low.searchsorted(low, side="right")]
+    same = rows[(columns["upload_high"][rows] == high) & (columns["n0"][rows] == upload.n0)]
+    for row in same.tolist():
+        if block.dead is None or not block.dead[row]:
+            return ObjectNumber(columns["number"].item(row))
+    return None
