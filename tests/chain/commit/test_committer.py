@@ -24,6 +24,7 @@ from sparklog.core.commands import (
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import (
     ChainDamaged,
+    DuplicateResource,
     InconsistentClusterId,
     InvalidProducerEpoch,
     Landed,
@@ -74,7 +75,7 @@ def test_an_unknown_outcome_is_resolved_by_read_back(chain: Member, fault: Fault
 def test_without_read_back_an_append_whose_reply_was_lost_would_be_there_twice(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer takes an outcome that it has not read for a failure, and writes again under a new id."""
+    """The writer takes an outcome that it has not read for a failure, and uploads and commits the records again."""
     chain.store.plan(Fault.REPLY_LOST, "put_if_absent", LOG)
     chain.store.plan(Fault.UNAVAILABLE, "get", LOG, times=1_000)
     command = append()
@@ -82,7 +83,9 @@ def test_without_read_back_an_append_whose_reply_was_lost_would_be_there_twice(
         chain.submit(chain.begin(command))
     assert caught.value.landed is Landed.UNKNOWN
     chain.store.planned.clear()
-    chain.submit(chain.begin(command))
+    with pytest.raises(DuplicateResource):  # the same upload under a new id
+        chain.submit(chain.begin(command))
+    chain.submit(chain.begin(append()))
     assert len(fresh_uploads(chain)) == 2
 
 
@@ -277,7 +280,7 @@ def test_a_process_that_has_not_read_its_predecessors_commit_does_not_repeat_it(
     assert len(fresh_uploads(chain)) == 1
 
 
-def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
+def test_without_the_look_for_known_ids_a_repeat_would_be_refused(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forgetful(state: Any, submission: Submission, at: Any) -> Any:
@@ -288,8 +291,9 @@ def test_without_the_look_for_known_ids_a_repeat_would_be_there_twice(
     monkeypatch.setattr(command_group, "decide", forgetful)
     submission = chain.begin(append())
     chain.submit(submission)
-    chain.submit(submission)
-    assert len(fresh_uploads(chain)) == 2
+    with pytest.raises(DuplicateResource):  # its upload is named
+        chain.submit(submission)
+    assert len(fresh_uploads(chain)) == 1
 
 
 # M: I-02 I-03
