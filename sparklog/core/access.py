@@ -113,6 +113,8 @@ class Principal(msgspec.Struct, frozen=True):
         return any(right.covers(verb, topic) for right in self.rights)
 
 
+# The jobs that a coordinator starts itself. Their token is known only to that coordinator.
+JOBS: Final = Principal("sparklog-jobs", (Right(Verb.MAINTAIN, ALL),))
 # Any client of a coordinator that listens on its own machine only and has no access file.
 ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))
 
@@ -121,6 +123,10 @@ class Access(msgspec.Struct, frozen=True):
     """The principals, each with the SHA-256 hashes of its tokens in hexadecimal digits."""
 
     principals: tuple[tuple[Principal, tuple[str, ...]], ...]
+
+    def joined(self, principal: Principal, sha256: str) -> Access:
+        """The same principals, and one more, whose only token has this SHA-256 hash."""
+        return Access((*self.principals, (principal, (sha256,))))
 
     def of_token(self, sha256: str) -> Principal | None:
         """Return the principal that has a token with this SHA-256 hash, or None. Each hash is compared in constant

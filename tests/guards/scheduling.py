@@ -83,8 +83,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "job-abandoned",
         "A job ends with the process that began it, even if that was killed.",
         "sparklog/maintenance/job_child.py",
-        "    os._exit(ABANDONED)",
-        "    pass",
+        "        os._exit(ABANDONED)",
+        "        pass",
         (f"{_COMMAND}test_a_job_ends_with_whoever_began_it",),
     ),
     Guard(
