@@ -14,6 +14,30 @@ _APP = "tests/coordinator/http/test_app.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
+        "names-compared",
+        "A name of millions of characters is not compared with others in the event loop.",
+        "sparklog/core/config/key.py",
+        "    if len(name) > MOST_CHARACTERS:",
+        "    if False:",
+        ("tests/core/config/test_key.py::test_a_very_long_name_is_near_none_and_is_not_compared",),
+    ),
+    Guard(
+        "names-decoded",
+        "A name of millions of characters is refused where requests are decoded.",
+        "sparklog/core/types.py",
+        "Name = Annotated[str, msgspec.Meta(max_length=1_000)]",
+        "Name = str",
+        ("tests/wire/test_message_limits.py::test_a_name_of_millions_of_characters_is_refused_by_the_decoder",),
+    ),
+    Guard(
+        "error-texts",
+        "The text of an error is sent only up to a length.",
+        "sparklog/wire/error_messages.py",
+        "    if len(message) > MOST_CHARACTERS:",
+        "    if False:",
+        ("tests/wire/test_message_limits.py::test_the_text_of_an_error_is_cut",),
+    ),
+    Guard(
         "coordinator-fenced",
         "A coordinator that another one followed, or that was made to resign, commits nothing more.",
         "sparklog/chain/commit/group_commit.py",
