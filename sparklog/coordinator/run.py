@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -23,10 +22,10 @@ from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.watching.emf import MetricTarget, print_metrics
 from sparklog.coordinator.watching.sampling import sampling
 from sparklog.core.access import JOBS, Access
+from sparklog.core.coordination import is_coordinator_address
 from sparklog.core.errors import InvalidInput
 from sparklog.wire.this_machine import is_this_machine
 
-_ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
 # Thousands of commands wait at once and are no garbage. With Python's 700, collections took a quarter of the time.
 GC_THRESHOLDS = (50_000, 20, 50)
@@ -88,7 +87,7 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
                 f"--advertise {scheme}://HOST:{port}"
             )
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    if _ADVERTISED.fullmatch(advertise) is None or not advertise.startswith(f"{scheme}://"):
+    if not is_coordinator_address(advertise) or not advertise.startswith(f"{scheme}://"):
         raise InvalidInput(f"--advertise: wanted {scheme}://HOST:PORT, found {advertise!r}")
     return advertise
 
