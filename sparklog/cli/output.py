@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.common_options import settings
 from sparklog.client.error_line import one_line
-from sparklog.core.describe.readable import amount, point_in_time
+from sparklog.core.describe.readable import amount, point_in_time, printable
 from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def human(name: str, value: Any) -> str:
     """Return `value` as human-readable text.
 
     If `name` ends with `_ms`, the text is a time in ISO UTC. If it ends with `_bytes`, the text is a size in binary
-    units.
+    units. The text is printable, because many values are names that others have chosen.
     """
     if value is None:
         return "-"
@@ -152,5 +152,5 @@ def human(name: str, value: Any) -> str:
     if name.endswith("_bytes"):
         return amount(value)
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value) or "-"
-    return str(value)
+        return printable(", ".join(str(item) for item in value)) or "-"
+    return printable(str(value))

@@ -7,6 +7,7 @@ import sys
 import traceback
 from typing import Final
 
+from sparklog.core.describe.readable import printable
 from sparklog.core.errors import SparklogError
 from sparklog.host.standard_streams import flush, print_to
 
@@ -36,5 +37,5 @@ def print_traceback_if_wanted() -> None:
 
 
 def one_line(text: str) -> str:
-    """The text with each line break replaced by a space, because an error is one line."""
-    return " ".join(text.split("\n")) if "\n" in text else text
+    """The text as one printable line: each line break is replaced by a space, because an error is one line."""
+    return printable(" ".join(text.split("\n")))

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import uvicorn
 
 from sparklog.coordinator.access.renewed_files import Certificate, RenewedFiles, look_again
+from sparklog.coordinator.http.accepting import Accepting
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.http.server_connections import Connections, limits_here
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.watching.emf import MetricTarget, print_metrics
 from sparklog.coordinator.watching.sampling import sampling
-from sparklog.core.access import Access
+from sparklog.core.access import JOBS, Access
+from sparklog.core.coordination import is_coordinator_address
 from sparklog.core.errors import InvalidInput
 from sparklog.wire.this_machine import is_this_machine
 
-_ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
 # Thousands of commands wait at once and are no garbage. With Python's 700, collections took a quarter of the time.
 GC_THRESHOLDS = (50_000, 20, 50)
@@ -34,12 +35,25 @@ GC_THRESHOLDS = (50_000, 20, 50)
 class Protection:
     """Protection of a coordinator. Without TLS, `certificate` is None; without an access file, `access` is None.
 
-    `masks`: rules for the parts of records that the web pages never show.
+    `masks`: rules for the parts of records that the web pages never show. `jobs_sha256`: with an access file, the hash
+    of the token of the jobs that this coordinator starts; None if it gives them none.
     """
 
     certificate: Certificate | None = None
     access: RenewedFiles[Access] | None = None
     masks: tuple[MaskRule, ...] = ()
+    jobs_sha256: str | None = None
+
+    @property
+    def admitted(self) -> Callable[[], Access] | None:
+        """Returns the principals admitted now: those of the access file, and this coordinator's jobs.
+
+        None if there is no access file.
+        """
+        access, sha256 = self.access, self.jobs_sha256
+        if access is None:
+            return None
+        return lambda: access.value if sha256 is None else access.value.joined(JOBS, sha256)
 
 
 OPEN = Protection()
@@ -73,7 +87,7 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
                 f"--advertise {scheme}://HOST:{port}"
             )
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    if _ADVERTISED.fullmatch(advertise) is None or not advertise.startswith(f"{scheme}://"):
+    if not is_coordinator_address(advertise) or not advertise.startswith(f"{scheme}://"):
         raise InvalidInput(f"--advertise: wanted {scheme}://HOST:PORT, found {advertise!r}")
     return advertise
 
@@ -113,9 +127,9 @@ def serve(
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
     """The HTTP server of a coordinator. It does not handle signals: see `_CoordinatorServer`."""
-    access, certificate = protection.access, protection.certificate
+    certificate = protection.certificate
     config = uvicorn.Config(
-        app_of(service, None if access is None else lambda: access.value, protection.masks),
+        app_of(service, protection.admitted, protection.masks),
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
@@ -129,7 +143,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
     )
     config.load()
     config.ssl = None if certificate is None else certificate.context
-    return _CoordinatorServer(config)
+    return _CoordinatorServer(config, connections)
 
 
 async def _serve(
@@ -162,7 +176,25 @@ async def _serve(
 
 
 class _CoordinatorServer(uvicorn.Server):
-    """A server that leaves signals to `_serve`, so that a coordinator resigns before it stops answering."""
+    """A server that counts connections from the moment they are accepted, and leaves signals to `_serve`.
+
+    So a coordinator resigns before it stops answering.
+    """
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections at `sockets`, which already listen."""
+        await super().startup(sockets=[])  # uvicorn itself accepts nothing
+        new = partial(
+            self._connections.protocol,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self.servers = [Accepting(each, self._connections, new, self.config.ssl) for each in sockets or []]  # type: ignore[misc]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

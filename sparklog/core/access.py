@@ -49,8 +49,9 @@ from sparklog.core.commands import (
     ResignCoordination,
     Swap,
 )
-from sparklog.core.config.key import did_you_mean
+from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, TopicAuthorizationFailed
+from sparklog.core.groups.membership import instance_of
 from sparklog.core.names.topic_names import MAX_LENGTH
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
@@ -113,6 +114,8 @@ class Principal(msgspec.Struct, frozen=True):
         return any(right.covers(verb, topic) for right in self.rights)
 
 
+# The jobs that a coordinator starts itself. Their token is known only to that coordinator.
+JOBS: Final = Principal("sparklog-jobs", (Right(Verb.MAINTAIN, ALL),))
 # Any client of a coordinator that listens on its own machine only and has no access file.
 ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))
 
@@ -121,6 +124,10 @@ class Access(msgspec.Struct, frozen=True):
     """The principals, each with the SHA-256 hashes of its tokens in hexadecimal digits."""
 
     principals: tuple[tuple[Principal, tuple[str, ...]], ...]
+
+    def joined(self, principal: Principal, sha256: str) -> Access:
+        """The same principals, and one more, whose only token has this SHA-256 hash."""
+        return Access((*self.principals, (principal, (sha256,))))
 
     def of_token(self, sha256: str) -> Principal | None:
         """Return the principal that has a token with this SHA-256 hash, or None. Each hash is compared in constant
@@ -138,13 +145,15 @@ class Need(msgspec.Struct, frozen=True):
     """The right that a request needs: `verb` on all of `topics` (names or ids), or on the cluster if `topics` is empty.
 
     With `any_topic`, a right to do `verb` on any one topic is enough, and `topics` is ignored. If `verb` is None, every
-    principal is refused. `also` is a second need, which must be met as well.
+    principal is refused. `also` is a second need, which must be met as well. `of_member`: a group and a member id. If
+    the group has this member, or another one of the same instance, `verb` is also needed on all topics of that member.
     """
 
     verb: Verb | None
     topics: tuple[str | TopicId, ...] = ()
     any_topic: bool = False
     also: Need | None = None
+    of_member: tuple[str, str] | None = None
 
 
 def need_of(command: Command) -> Need:
@@ -160,11 +169,13 @@ def need_of(command: Command) -> Need:
             return Need(Verb.ALTER, (command.name,))
         case CommitOffsets():
             of = tuple(sorted({offset.topic_id for offset in command.offsets}))
-            return Need(Verb.READ, of, any_topic=not of)
+            member = None if command.member_id is None else (command.group, command.member_id)
+            return Need(Verb.READ, of, any_topic=not of, of_member=member)
         case JoinGroup():
-            return Need(Verb.READ, command.topics, any_topic=not command.topics)
+            member = (command.group, command.member_id)
+            return Need(Verb.READ, command.topics, any_topic=not command.topics, of_member=member)
         case LeaveGroup():
-            return Need(Verb.READ, any_topic=True)
+            return Need(Verb.READ, any_topic=True, of_member=(command.group, command.member_id))
         case DeleteGroups():
             return Need(Verb.ALTER)
         case AlterTopic() | AddPartitions() | DeleteTopic():
@@ -216,6 +227,8 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
         raise ClusterAuthorizationFailed(
             f"{principal.name} has no right to claim: a coordinator claims directly at the metadata location"
         )
+    if need.of_member is not None:
+        _check_member(principal, need.verb, *need.of_member, state)
     if need.any_topic:
         if not any(right.covers(need.verb, right.topics) for right in principal.rights):
             raise TopicAuthorizationFailed(_refusal(principal, need.verb, "any topic", f"{need.verb}:TOPIC"))
@@ -233,6 +246,15 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
         shown = ", ".join(f"{name[:MAX_LENGTH]!r}" for name in refused[:_SHOWN])
         more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
         raise TopicAuthorizationFailed(_refusal(principal, need.verb, f"topic {shown}{more}", f"{need.verb}:TOPIC"))
+
+
+def _check_member(principal: Principal, verb: Verb, group: str, member_id: str, state: ClusterState) -> None:
+    """Check the right on all topics of a member of a group, without naming the topics in the error."""
+    known = state.groups.get(group)
+    member = None if known is None else known.member(member_id) or known.holder(instance_of(member_id))
+    if member is not None and not all(principal.may(verb, topic) for topic in member.topics):
+        what = f"all topics that member {shown(member_id)} of group {shown(group)} reads"
+        raise TopicAuthorizationFailed(_refusal(principal, verb, what, f"{verb}:TOPIC for each of them"))
 
 
 def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:

@@ -6,6 +6,8 @@ has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
 
 from __future__ import annotations
 
+from typing import Annotated, Final
+
 import msgspec
 
 from sparklog.core.groups.membership import OffsetToCommit
@@ -13,17 +15,21 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
+    GivenStore,
     LeaderEpoch,
+    Name,
     NewObject,
     NewSlice,
     ObjectNumber,
     Offset,
     OffsetRange,
     PartitionIndex,
-    StoreId,
+    Text,
     TimestampSource,
     TopicId,
 )
+
+MOST_TOPICS: Final = 10_000  # that a member of a group may subscribe to
 
 
 class NewStore(msgspec.Struct, frozen=True):
@@ -34,18 +40,18 @@ class NewStore(msgspec.Struct, frozen=True):
     first.
     """
 
-    store: StoreId
-    url: str
-    incarnation: str
-    zone: str = ""
+    store: GivenStore
+    url: Text
+    incarnation: Name
+    zone: Name = ""
 
 
 class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
     """Create a cluster with its first stores. This is the first command of a chain; its author draws `chain_id`."""
 
-    chain_id: str
+    chain_id: Name
     stores: tuple[NewStore, ...]
-    config: dict[str, str] = {}
+    config: dict[Name, Text] = {}
 
 
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
@@ -55,26 +61,26 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     preferred leader first. If it is None, the cluster chooses the stores.
     """
 
-    name: str
+    name: Name
     partitions: int | None = None
     replication_factor: int | None = None
-    config: dict[str, str] = {}
-    assignment: tuple[tuple[StoreId, ...], ...] | None = None
+    config: dict[Name, Text] = {}
+    assignment: tuple[tuple[GivenStore, ...], ...] | None = None
 
 
 class AlterCluster(msgspec.Struct, frozen=True, tag="alter-cluster"):
     """Set the config keys `changed` of the cluster, and remove the keys `removed`."""
 
-    changed: dict[str, str] = {}
-    removed: tuple[str, ...] = ()
+    changed: dict[Name, Text] = {}
+    removed: tuple[Name, ...] = ()
 
 
 class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
     """Set the config keys `changed` of a topic, and remove the keys `removed`."""
 
     topic_id: TopicId
-    changed: dict[str, str] = {}
-    removed: tuple[str, ...] = ()
+    changed: dict[Name, Text] = {}
+    removed: tuple[Name, ...] = ()
 
 
 class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
@@ -86,7 +92,7 @@ class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
 
     topic_id: TopicId
     total: int
-    assignment: tuple[tuple[StoreId, ...], ...] | None = None
+    assignment: tuple[tuple[GivenStore, ...], ...] | None = None
 
 
 class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
@@ -149,7 +155,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     slices: tuple[NewSlice, ...]
     epochs: tuple[PartitionEpoch, ...]
     application: Application | None = None
-    label: str = ""
+    label: Text = ""
     keyless: tuple[TopicId, ...] = ()
     acks: Acks = Acks.ALL
     pull: bool = False
@@ -183,7 +189,7 @@ class Swap(msgspec.Struct, frozen=True, tag="swap"):
     partition: PartitionIndex
     start: Offset
     end: Offset
-    digest: str
+    digest: Name
     objects: tuple[NewObject, ...]
     slices: tuple[RewrittenSlice, ...]
     lost: tuple[OffsetRange, ...] = ()
@@ -271,11 +277,11 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
     `failed_partitions` counts all parts of its work that failed: partitions, stores, and deletions of objects.
     """
 
-    job: str
+    job: Name
     started_ms: int
     ended_ms: int
     failed_partitions: int
-    report: str
+    report: Text
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
@@ -289,20 +295,20 @@ class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
     """
 
     store: NewStore
-    announced_to: dict[StoreId, int] = {}
+    announced_to: dict[GivenStore, int] = {}
     next_registration: int | None = None
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
     """Fence a store until it is registered again. Where it leads, another replica is elected if one may lead."""
 
-    store: StoreId
+    store: GivenStore
 
 
 class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
     """Forget a store that has no replica."""
 
-    store: StoreId
+    store: GivenStore
 
 
 class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -324,9 +330,9 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     every record that this store should have in a damaged partition is on another store that can be reached.
     """
 
-    store: StoreId
+    store: GivenStore
     registration: int
-    incarnation: str
+    incarnation: Name
     held: tuple[HeldEnd, ...] = ()
     harmless: bool = False
 
@@ -334,7 +340,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
     """Record that, as of entry `n`, each object of the store with a number below `to` was read and is whole (F-03)."""
 
-    store: StoreId
+    store: GivenStore
     registration: int
     to: ObjectNumber
     n: EntryNumber
@@ -343,7 +349,7 @@ class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
     """Report that the agent of a store is running, so that the store can be reached."""
 
-    store: StoreId
+    store: GivenStore
     registration: int
 
 
@@ -354,7 +360,7 @@ class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
     and takes writes as before.
     """
 
-    store: StoreId
+    store: GivenStore
     registration: int
     stopped: bool = False
 
@@ -378,7 +384,7 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
     Partitions that have changed since the report was made are skipped. If all are skipped, the first error is raised.
     """
 
-    store: StoreId
+    store: GivenStore
     registration: int
     replicas: tuple[ReplicaReport, ...]
 
@@ -393,7 +399,7 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
     partition: PartitionIndex
     leader_epoch: LeaderEpoch
     version: int
-    stores: tuple[StoreId, ...]
+    stores: tuple[GivenStore, ...]
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
@@ -412,7 +418,7 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     topic_id: TopicId
     partition: PartitionIndex
-    store: StoreId | None = None
+    store: GivenStore | None = None
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
@@ -432,7 +438,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
     topic_id: TopicId
     partition: PartitionIndex
-    replicas: tuple[StoreId, ...]
+    replicas: tuple[GivenStore, ...]
 
 
 class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
@@ -448,8 +454,8 @@ class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
     """
 
     epoch: int
-    name: str
-    address: str
+    name: Name
+    address: Text
 
 
 class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination"):
@@ -468,9 +474,9 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
     command is refused (FencedInstanceId) if a newer member of the same instance has taken its place.
     """
 
-    group: str
-    member_id: str
-    topics: tuple[str, ...]
+    group: Name
+    member_id: Name
+    topics: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_TOPICS)]
     session_timeout_ms: int
     again: bool = False
 
@@ -481,8 +487,8 @@ class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
     An eviction gives `renewed_at`, the entry of the member's last renewal. If the member was renewed later, it stays.
     """
 
-    group: str
-    member_id: str
+    group: Name
+    member_id: Name
     renewed_at: EntryNumber | None = None
 
 
@@ -502,10 +508,10 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     With `only_forward`, partitions in which the group is already at the offset, or further, are skipped.
     """
 
-    chain_id: str
-    group: str
+    chain_id: Name
+    group: Name
     offsets: tuple[OffsetToCommit, ...]
-    member_id: str | None = None
+    member_id: Name | None = None
     generation: int = 0
     number: int = 0
     only_forward: bool = False
@@ -515,7 +521,7 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
 class DeleteGroups(msgspec.Struct, frozen=True, tag="delete-groups"):
     """Forget groups without members, and their offsets: all of these groups, or none."""
 
-    groups: tuple[str, ...]
+    groups: tuple[Name, ...]
 
 
 Command = (
@@ -561,7 +567,7 @@ class Submission(msgspec.Struct, frozen=True):
     may have landed, so a refusal says `landed = unknown` unless the state proves otherwise.
     """
 
-    command_id: CommandId
+    command_id: Annotated[CommandId, msgspec.Meta(max_length=1_000)]
     n0: EntryNumber
     command: Command
     in_doubt: bool = False

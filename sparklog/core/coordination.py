@@ -6,9 +6,13 @@ writes safe.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import msgspec
 
 from sparklog.core.commands import ClaimCoordination, ResignCoordination
+from sparklog.core.config.key import shown
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, NotController, StaleControllerEpoch
 from sparklog.core.records import CoordinationClaimed, CoordinationResigned
 from sparklog.core.types import EntryNumber
@@ -44,16 +48,25 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
 
 
 NO_COORDINATOR = Coordinator()
+_ADDRESS: Final = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
+
+
+def is_coordinator_address(url: str) -> bool:
+    """True if `url` has the form http://HOST:PORT or https://HOST:PORT, of which the port may be absent."""
+    return url.isprintable() and _ADDRESS.fullmatch(url) is not None
 
 
 def decide_claim(known: Coordinator, command: ClaimCoordination) -> CoordinationClaimed:
-    """Return the record of the claim. Raises InvalidInput if the command has no name or no address.
+    """Return the record of the claim. Raises InvalidInput if the name or the address is not legal.
 
     The claim's epoch must be the next one, unless the coordinator in force claims its own epoch again. Otherwise
     raises StaleControllerEpoch.
     """
-    if not command.name or not command.address:
-        raise InvalidInput("a coordinator needs a name and an address")
+    if not command.name or not command.name.isprintable() or not is_coordinator_address(command.address):
+        raise InvalidInput(
+            "a coordinator needs a name and an address http://HOST:PORT or https://HOST:PORT, printable ones, found "
+            f"{shown(command.name)} and {shown(command.address)}"
+        )
     is_its_own = known.in_force and (command.epoch, command.name) == (known.epoch, known.name)
     if command.epoch != known.epoch + 1 and not is_its_own:
         raise StaleControllerEpoch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sparklog.core.config.key import did_you_mean
+from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.describe.readable import numbered
 from sparklog.core.errors import BrokerIdNotRegistered, GroupIdNotFound, UnknownTopicOrPartition
 from sparklog.core.groups.membership import ConsumerGroup
@@ -23,9 +23,9 @@ def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
 def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
     """An error that lists the topics, and suggests the one most like `name`; if none is like it, it gives `advice`."""
     known = sorted(topics)
-    shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    listed = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     hint = did_you_mean(name, known) or advice
-    return UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}{hint}")
+    return UnknownTopicOrPartition(f"wanted topic {shown(name)}, the cluster has {listed or 'no topics'}{hint}")
 
 
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
@@ -71,7 +71,7 @@ def registered_store(state: ClusterState, store: StoreId) -> Store:
     """Return the store of this id. Raises BrokerIdNotRegistered."""
     known = state.stores.get(store)
     if known is None:
-        raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
+        raise BrokerIdNotRegistered(f"wanted store {shown(store)}, the cluster has {', '.join(sorted(state.stores))}")
     return known
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NewType
+from typing import Annotated, NewType
 
 import msgspec
 
@@ -17,6 +17,12 @@ StoreId = NewType("StoreId", str)  # a place of replicas, as a broker is in Kafk
 ProducerId = NewType("ProducerId", int)  # given by the chain
 CommandId = NewType("CommandId", str)  # 32 hex digits, drawn once by the author of a command
 UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attempt and object
+# Texts of commands and requests. The limits are those of the decoder, so that no check ever works on millions of
+# characters. They are far above those of the checks, whose errors name the kind of name. Records have no such limits:
+# a chain that was written can be read.
+Name = Annotated[str, msgspec.Meta(max_length=1_000)]
+GivenStore = Annotated[StoreId, msgspec.Meta(max_length=1_000)]
+Text = Annotated[str, msgspec.Meta(max_length=65_536)]
 Place = tuple[str, int]  # a partition as users name it: its topic's name, and its index
 
 

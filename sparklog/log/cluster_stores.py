@@ -12,13 +12,14 @@ from sparklog.chain.owner import check_owner
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
 from sparklog.core.errors import SparklogError
+from sparklog.core.names.store_addresses import is_relative
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 from sparklog.log.store_failures import OF_THIS_PROCESS, StoreFailures
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import is_relative, join_url, open_store
+from sparklog.storage.open_store import join_url, open_store
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
 

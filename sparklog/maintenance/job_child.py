@@ -1,7 +1,9 @@
 """One job in a process of its own: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
 
-The parent process keeps the other end of stdin open. When that end is closed, this process ends at once. So no job
-continues after its scheduler was killed. Being killed is safe for a job at any point (`job_frame.py`).
+The parent process first writes one line to stdin: the settings with which the job reaches the cluster, as JSON of
+`StorageSettings`. A token among arguments could be read by others. Then the parent keeps its end of stdin open. When
+that end is closed, this process ends at once. So no job continues after its scheduler was killed. Being killed is safe
+for a job at any point (`job_frame.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import sys
 import threading
 from collections.abc import Sequence
 
+import msgspec
+
 from sparklog.client.error_line import print_failure, unforeseen
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import SparklogError
 from sparklog.maintenance.job_report_file import write_report
 from sparklog.maintenance.jobs import job_named
@@ -25,9 +30,10 @@ def main(arguments: Sequence[str]) -> int:
     It is 0 if all of the job was done, and 1 if a part failed, or if an error ended the job.
     """
     job, cluster, report_file = arguments
+    settings = msgspec.json.decode(_first_line(), type=StorageSettings)
     threading.Thread(target=_end_when_abandoned, daemon=True).start()
     try:
-        report = job_named(job)(cluster)
+        report = job_named(job)(cluster, settings=settings)
         write_report(report, report_file)
     except SparklogError as error:
         print_failure(str(error))
@@ -38,10 +44,24 @@ def main(arguments: Sequence[str]) -> int:
     return report.exit_code
 
 
+def _first_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += _read()
+    return line
+
+
 def _end_when_abandoned() -> None:
-    while os.read(0, 4096):
-        pass
-    os._exit(ABANDONED)
+    while True:
+        _read()
+
+
+def _read() -> bytes:
+    """Return the next byte of stdin. If there is none, the parent process is gone: end this process at once."""
+    read = os.read(0, 1)
+    if not read:
+        os._exit(ABANDONED)
+    return read
 
 
 if __name__ == "__main__":

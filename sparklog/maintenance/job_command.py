@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from sparklog.client.error_line import one_line
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.errors import InvalidInput
 from sparklog.maintenance.job_report import JobReport, WorkOutcome
@@ -31,6 +32,7 @@ from sparklog.maintenance.job_report import JobReport, WorkOutcome
 LONGEST_RUN_MS: Final = 6 * 3_600_000
 GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
 LONGEST_ERROR: Final = 500  # characters
+_NO_SETTINGS: Final = StorageSettings()
 _PLACES: Final = ("job", "cluster", "report")
 _NEEDED: Final = ("job", "cluster")
 
@@ -83,12 +85,20 @@ def command_words(text: str) -> tuple[str, ...]:
 class JobCommand:
     """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template from `command_words`.
 
-    A run that takes longer than `longest_run_ms` is stopped, and counts as broken off.
+    A run that takes longer than `longest_run_ms` is stopped, and counts as broken off. `settings` are given to the jobs
+    of LOCAL through a pipe, and to no other command: it may run on another machine, and has a token of its own.
     """
 
-    def __init__(self, cluster: str, words: Sequence[str] = LOCAL, longest_run_ms: int = LONGEST_RUN_MS) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        words: Sequence[str] = LOCAL,
+        longest_run_ms: int = LONGEST_RUN_MS,
+        settings: StorageSettings = _NO_SETTINGS,
+    ) -> None:
         self._cluster = cluster
         self._words = words
+        self._settings = settings if words == LOCAL else _NO_SETTINGS
         self._longest_run_ms = longest_run_ms
 
     async def run(self, job: str) -> JobEnd:
@@ -130,6 +140,8 @@ class JobCommand:
                 with suppress(OSError):
                     await _stopped(await starting)
                 raise
+        assert process.stdin is not None
+        process.stdin.write(msgspec.json.encode(self._settings) + b"\n")  # the pipe has room for it
         try:
             async with asyncio.timeout(self._longest_run_ms / 1000):
                 return await process.wait()

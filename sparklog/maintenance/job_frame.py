@@ -25,6 +25,7 @@ from sparklog.client.commits.many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordination import Author
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import last_heard, silent_members
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+_NO_SETTINGS = StorageSettings()
 COMMIT_ATTEMPTS = 3
 DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
@@ -80,7 +82,8 @@ class JobOptions(TypedDict, total=False):
 
     `topics`: only these (default: all). `now_ms`: the time from which ages are counted (default: now). `dry_run`: print
     the plan and change nothing. `tasks`: runs the heavy part (default: in this process). `console`: prints the plan and
-    progress. `clock`: the machine's, except in tests.
+    progress. `clock`: the machine's, except in tests. `settings`: how the job reaches the cluster and its stores; they
+    take precedence over this process's own.
     """
 
     topics: Collection[str] | None
@@ -89,6 +92,7 @@ class JobOptions(TypedDict, total=False):
     tasks: TaskRunner | None
     console: Console | None
     clock: Clock | None
+    settings: StorageSettings
 
 
 class JobFrame:
@@ -105,6 +109,7 @@ class JobFrame:
         tasks: TaskRunner | None = None,
         console: Console | None = None,
         clock: Clock | None = None,
+        settings: StorageSettings = _NO_SETTINGS,
     ) -> None:
         self.clock = clock or SystemClock()
         self.now_was_given = now_ms is not None
@@ -114,7 +119,8 @@ class JobFrame:
         if cluster_url.startswith("memory:") and not self.tasks.in_this_process:
             raise InvalidInput(f"{cluster_url} lives in one process: Spark tasks can't reach it, use file:///path")
         self.output = JobOutput(console, self.clock)
-        self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
+        author = Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}")
+        self.connection = Connection(cluster_url, author, settings)
         self.connection.committer.clock = self.clock
         self.topics = frozenset(topics) if topics else None
         state = self.connection.follower.newest_state()

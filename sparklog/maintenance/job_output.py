@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from sparklog.core.describe.readable import amount, counted
+from sparklog.core.describe.readable import amount, counted, printable
 from sparklog.host.clock import Clock
 from sparklog.host.standard_streams import discard
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
@@ -80,7 +80,7 @@ class JobOutput:
 
     def _say(self, line: str) -> None:
         """Print one line without wrapping, so that a path in it can be copied whole."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(printable(line), markup=False, soft_wrap=True)
 
     def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
         table = Table(title=title, title_justify="left", show_footer=True)
@@ -99,7 +99,7 @@ class JobOutput:
                 f"{work.records:,}",
                 amount(work.size_bytes),
                 f"{work.requests:,}",
-                row.reason,
+                printable(row.reason),
             )
         self._console.print(table)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
 
-from sparklog.core.describe.readable import amount, counted, one_line_repr
+from sparklog.core.describe.readable import amount, counted, one_line_repr, printable
+from sparklog.core.maintenance.job_runs import MOST_CHARACTERS
 
 MOST_FAILURES_IN_CHAIN = 100
+FAILURES_IN_CHAIN = (MOST_FAILURES_IN_CHAIN, 30, 10, 0)  # the most that fit into a report in the chain
+MESSAGES_OF_FAILURE, MESSAGES, MESSAGE_CHARACTERS = 3, 10, 500  # in the chain
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -159,8 +162,13 @@ class JobReport(msgspec.Struct, frozen=True):
     def for_chain(self) -> str:
         """Return the totals and the first failures as JSON, to be recorded in the chain.
 
-        It is kept small, because every process reads every entry.
+        It is kept small, because every process reads every entry. Its texts are cut and printable.
         """
+        texts = (self._for_chain(failures) for failures in FAILURES_IN_CHAIN)
+        return next((text for text in texts if len(text) <= MOST_CHARACTERS), "{}")
+
+    def _for_chain(self, failures: int) -> str:
+        """As `for_chain`, with the first `failures` failures; it may be too long."""
         failed = [row for row in self.partitions if row.outcome is WorkOutcome.FAILED]
         document = {
             "dry_run": self.dry_run,
@@ -171,9 +179,17 @@ class JobReport(msgspec.Struct, frozen=True):
             "done": self.done,
             "failed": self.failed,
             "partitions": len(self.partitions),
-            "failures": [{"place": row.place, "messages": row.messages[:3]} for row in failed][:MOST_FAILURES_IN_CHAIN],
-            "deletion": msgspec.structs.replace(self.deletion, messages=self.deletion.messages[:10]),
+            "failures": [
+                {"place": row.place, "messages": _brief(row.messages, MESSAGES_OF_FAILURE)} for row in failed[:failures]
+            ],
+            "deletion": msgspec.structs.replace(
+                self.deletion, messages=tuple(_brief(self.deletion.messages, MESSAGES))
+            ),
             "floor": self.floor,
-            "notes": self.notes,
+            "notes": _brief(self.notes, MESSAGES),
         }
         return msgspec.json.encode(document).decode()
+
+
+def _brief(messages: Sequence[str], most: int) -> list[str]:
+    return [printable(message)[:MESSAGE_CHARACTERS] for message in messages[:most]]

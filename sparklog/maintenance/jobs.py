@@ -23,7 +23,7 @@ CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enoug
 
 
 class KnownJob(NamedTuple):
-    """A job, whose function is `run_NAME(cluster_url)` in `sparklog.maintenance`.
+    """A job, whose function is `run_NAME(cluster_url, **options)` in `sparklog.maintenance`.
 
     `interval_key`: the cluster's config key with the interval at which schedulers run the job; None if they don't run
     it. `spark_module`: the module of the function if the job works on Spark only; that module may import pyspark.
@@ -54,8 +54,8 @@ JOBS: Final = tuple(job.name for job in KNOWN_JOBS)
 SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is not None)
 
 
-def job_named(name: str) -> Callable[[str], JobReport]:
-    """Return the function that runs the job in this process. Its argument is the cluster's address.
+def job_named(name: str) -> Callable[..., JobReport]:
+    """Return the function that runs the job in this process. Its arguments are the cluster's address and `JobOptions`.
 
     Raises InvalidInput if there is no such job, or if it needs Spark and pyspark is not installed.
     """
@@ -69,7 +69,7 @@ def job_named(name: str) -> Callable[[str], JobReport]:
             "--report {report}'"
         )
     module = import_module(job.spark_module or "sparklog.maintenance")
-    run: Callable[[str], JobReport] = getattr(module, f"run_{name}")
+    run: Callable[..., JobReport] = getattr(module, f"run_{name}")
     return run
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import quote
 
-from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
+from sparklog.core.names.store_addresses import is_relative, scheme_of
 from sparklog.storage.local.store import LocalStore, local_path
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory):(?!/)")
-_NO_COLON = re.compile(
-    r"(?i:file|s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory)//|:/"
-)  # a typo, not the name of a directory
-_SCHEMES = ("file", "s3", "gs", "abfs", "hdfs", "memory", "http")
 _ON_A_SERVER = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs")
-_KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
 def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
@@ -34,22 +26,12 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
 
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
-    match = _SCHEME.match(url)
-    scheme = match[1].lower() if match else None
-    # The address of a container may name its account behind an '@'.
-    if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file", "abfs", "abfss")):
-        raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
-    if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
-        raise InvalidInput(f"the address of a store has '//' after its scheme, found {url!r}")
-    if not url.strip() or _NO_COLON.match(url):
-        raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {url!r}")
+    scheme = scheme_of(url)
     if settings and scheme not in _ON_A_SERVER:
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:
         case "memory":
             return MemoryStore(url)
-        case "file":
-            return LocalStore(url)
         case "s3" | "s3a" | "s3n":
             from sparklog.storage.s3.store import S3Store
 
@@ -66,21 +48,8 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
             from sparklog.storage.hdfs.store import HdfsStore
 
             return HdfsStore(url, settings or {})
-        case "http" | "https":
-            raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
-        case None if _KAFKA_ADDRESS.fullmatch(url):
-            raise InvalidInput(
-                "this is a Kafka address; a cluster is file://, s3://, gs://, abfs://, hdfs:// or http://, "
-                f"found {url!r}"
-            )
-        case None:
-            return LocalStore(url)
         case _:
-            raise InvalidInput(
-                "a store is a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, abfs://container/prefix, "
-                "hdfs://host/path or memory://name, "
-                f"not {scheme}:// in {url!r}{did_you_mean(scheme, _SCHEMES)}"
-            )
+            return LocalStore(url)
 
 
 def absolute_url(url: str) -> str:
@@ -91,16 +60,6 @@ def absolute_url(url: str) -> str:
 def has_timeout(url: str) -> bool:
     """True if the store at this absolute address is on a server and so has the setting timeout_ms."""
     return url.startswith(("s3://", "gs://", "abfs://", "hdfs://"))
-
-
-def is_relative(store_url: str) -> bool:
-    """True if a store's address is relative to the address of its cluster, such as 'zone-a'."""
-    return not (
-        store_url.startswith(("/", "~"))
-        or _SCHEME.match(store_url)
-        or _NO_COLON.match(store_url)
-        or _KAFKA_ADDRESS.fullmatch(store_url)
-    )
 
 
 def is_same_place(url: str, other: str) -> bool:

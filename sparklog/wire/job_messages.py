@@ -81,10 +81,32 @@ def _figures(text: str) -> JobFigures | None:
     return JobFigures(done.objects, done.records, done.bytes, deleted.objects, deleted.bytes)
 
 
+def vacuum_figures(report: str) -> VacuumFigures | None:
+    """The figures of a vacuum, from its report in the chain; None if the report is of an unknown kind."""
+    try:
+        return msgspec.json.decode(report, type=VacuumFigures)
+    except msgspec.DecodeError:
+        return None
+
+
 class _Work(msgspec.Struct, frozen=True):
     objects: int
     records: int
     bytes: int
+
+
+class _Amount(msgspec.Struct, frozen=True):
+    objects: int = 0
+    bytes: int = 0
+
+
+class VacuumFigures(msgspec.Struct, frozen=True):
+    """Objects that a vacuum planned to delete, and deleted. `metadata`, `metadata_done`: those of the chain itself."""
+
+    planned: _Amount
+    done: _Amount
+    metadata: _Amount = _Amount()
+    metadata_done: _Amount = _Amount()
 
 
 class _Deletion(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from sparklog.core.commands import Submission
 from sparklog.core.coordination import Coordinator
 from sparklog.core.purgatory import Wanted
 from sparklog.core.records import CommandResult
-from sparklog.core.types import EntryNumber, StoreId
+from sparklog.core.types import EntryNumber, GivenStore, Name
 from sparklog.wire.error_messages import ErrorReply
 
 SUBMIT = "/v1/submit"
@@ -47,7 +47,7 @@ class SubmitRequest(msgspec.Struct, frozen=True):
     further.
     """
 
-    chain_id: str
+    chain_id: Name
     seen: EntryNumber
     commands: tuple[SubmittedCommand, ...]
 
@@ -69,17 +69,17 @@ class SubmitReply(msgspec.Struct, frozen=True):
 class Heartbeat(msgspec.Struct, frozen=True):
     """Says that the agent of a store is at work."""
 
-    chain_id: str
-    store: StoreId
+    chain_id: Name
+    store: GivenStore
     registration: int
 
 
 class MemberHeartbeat(msgspec.Struct, frozen=True):
     """Says that a member of a consumer group is at work. The coordinator remembers it; the chain gets no entry."""
 
-    chain_id: str
-    group: str
-    member_id: str
+    chain_id: Name
+    group: Name
+    member_id: Name
 
 
 class WaitRequest(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class WaitRequest(msgspec.Struct, frozen=True):
     WaitReply whose `done` is false.
     """
 
-    chain_id: str
+    chain_id: Name
     seen: EntryNumber
     wanted: Wanted
     max_wait_ms: int

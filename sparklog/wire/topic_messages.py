@@ -15,7 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
+from sparklog.core.types import EntryNumber, LeaderEpoch, Name, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
 
 TOPICS = "/v1/topics"
 TOPIC = "/v1/topics/{name}"
@@ -112,7 +112,7 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The reply has at most `limit` slices.
     """
 
-    topic: str
+    topic: Name
     ranges: Annotated[tuple[WantedRange, ...], msgspec.Meta(max_length=MOST_PARTITIONS)] = ()
     limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_SLICES)] = 1_000
 
@@ -194,7 +194,7 @@ class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Asks for offsets of a topic's partitions."""
 
-    topic: str
+    topic: Name
     offsets: Annotated[tuple[WantedOffset, ...], msgspec.Meta(min_length=1, max_length=MOST_PARTITIONS)]
 
 

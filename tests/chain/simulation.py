@@ -428,7 +428,7 @@ def new_chain(entries: int = 7, chain_id: str = "c" * 32) -> tuple[dict[str, byt
     process = world.writers[0]
     assert process.commits is not None
     made = (CreateCluster(chain_id, (NewStore(StoreId("a"), ".", "i"),)), CreateTopic("orders", 2, 1))
-    reports = (ReportJob("roll", 0, at, 0, "") for at in range(entries - 3))
+    reports = (ReportJob("roll", 0, at, 0, "{}") for at in range(entries - 3))
     commands: list[Command] = [*made, *reports, RaiseFloor(EntryNumber(4))]
     for command in commands:
         ticket = Ticket(Submission(CommandId(world._id()), EntryNumber(0), command), 10**15, TIMEOUT_MS)

@@ -28,6 +28,11 @@ def test_a_value_is_shown_by_the_unit_in_its_name(name: str, value: object, show
     assert human(name, value) == shown
 
 
+def test_names_of_others_can_not_steer_a_terminal() -> None:
+    assert human("client", "a\x1b]0;x\x07\u202eb") == "a\\x1b]0;x\\x07\\u202eb"
+    assert human("clients", ["a\nb", "c"]) == "a\\nb, c"
+
+
 def test_the_unit_is_not_shown_twice() -> None:
     assert list(labels_of(("oldest_ms", "size_bytes", "log_start")).values()) == ["oldest", "size", "log start"]
 

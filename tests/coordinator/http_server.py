@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
+import uvicorn
 
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.coordinator.http.connection_table import ConnectionLimits
 from sparklog.coordinator.http.server_connections import Connections
 from sparklog.coordinator.leading.service import Service
-from sparklog.coordinator.run import server_of
+from sparklog.coordinator.run import OPEN, Protection, server_of
 from sparklog.core.commands import Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
@@ -65,15 +67,18 @@ class Served:
     service: Service
     connections: Connections
     port: int
+    server: uvicorn.Server
     clients: list[Client] = field(default_factory=list)
 
-    async def connect(self, receive_buffer: int | None = None) -> Client:
+    async def connect(self, receive_buffer: int | None = None, tls: ssl.SSLContext | None = None) -> Client:
+        """A new connection. With `tls` it makes the handshake; without, it never does."""
         client = socket.socket()
         if receive_buffer is not None:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         client.setblocking(False)
         await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self.port))
-        made = Client(*await asyncio.open_connection(sock=client))
+        how = {} if tls is None else {"ssl": tls, "server_hostname": "localhost"}
+        made = Client(*await asyncio.open_connection(sock=client, **how))  # type: ignore[arg-type]
         self.clients.append(made)
         return made
 
@@ -114,7 +119,12 @@ def head(method: str, path: str, *headers: str) -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *headers, "", ""]).encode()
 
 
-def served(chain: Member, limits: ConnectionLimits, work: Callable[[Served], Awaitable[T]]) -> T:
+def served(
+    chain: Member,
+    limits: ConnectionLimits,
+    work: Callable[[Served], Awaitable[T]],
+    protection: Protection = OPEN,
+) -> T:
     """Run `work` against a server with these limits, once it leads."""
 
     async def run() -> T:
@@ -130,8 +140,8 @@ def served(chain: Member, limits: ConnectionLimits, work: Callable[[Served], Awa
         )
         connections = Connections(limits)
         with socket.create_server(("127.0.0.1", 0), backlog=2_048) as listener:
-            server = server_of(service, connections)
-            here = Served(chain, service, connections, listener.getsockname()[1])
+            server = server_of(service, connections, protection)
+            here = Served(chain, service, connections, listener.getsockname()[1], server)
             running = asyncio.create_task(service.run())
             serving = asyncio.create_task(server.serve([listener]))
             try:

@@ -20,7 +20,9 @@ from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import (
     CLUSTER,
     HEARTBEAT,
+    MEMBER_HEARTBEAT,
     SUBMIT,
+    MemberHeartbeat,
     SubmitReply,
     SubmitRequest,
     SubmittedCommand,
@@ -38,7 +40,7 @@ from tests.coordinator.access.test_gate import (
     with_access,
 )
 from tests.coordinator.asgi import Answer, request
-from tests.coordinator.http.test_app import served
+from tests.coordinator.http.test_app import error_in, served
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
 
 
@@ -106,6 +108,25 @@ def test_rights_on_a_topic_hold_for_its_id(chain: Member) -> None:
     assert deleted.message.startswith("anna has no right to alter topic 'orders': wanted")
 
 
+# M: N-05
+def test_a_heartbeat_needs_the_right_on_all_topics_of_the_member(chain: Member) -> None:
+    async def work(service: Service, app: Starlette) -> list[ErrorReply | None]:
+        chain_id = chain.follower.state.chain_id
+        joins = [JoinGroup("g", "mine", ("orders",), 9_000), JoinGroup("g", "theirs", ("orders", "others"), 9_000)]
+        both = app_of(service, partial(access, "read:orders", "read:others"))
+        for join in joins:
+            assert error_of(await request(both, "POST", SUBMIT, [submit_body(chain, join)], bearer())) is None
+        beats = [msgspec.msgpack.encode(MemberHeartbeat(chain_id, "g", member_id)) for member_id in ("mine", "theirs")]
+        answers = [await request(app, "POST", MEMBER_HEARTBEAT, [beat], bearer()) for beat in beats]
+        return [None if answer.status == 200 else error_in(answer) for answer in answers]
+
+    mine, theirs = with_access(chain, access("read:orders"), work)
+    assert mine is None
+    assert theirs is not None
+    assert theirs.code == "TOPIC_AUTHORIZATION_FAILED"
+    assert "others" not in theirs.message
+
+
 def test_of_several_commands_those_without_a_right_are_refused_and_the_others_applied(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> Answer:
         state = chain.follower.state
@@ -144,7 +165,7 @@ def test_the_audit_has_a_line_for_each_command_and_each_refusal(
     async def work(service: Service, app: Starlette) -> list[Answer]:
         return [
             await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer()),
-            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("x\n" * 900))], bearer()),
+            await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("x\n" * 450))], bearer()),
             await request(app, "POST", SUBMIT, [submit_body(chain, CreateTopic("orders"))], bearer()),
             await request(app, "POST", SUBMIT, [submit_body(chain, append())], bearer("wrong-token")),
             await request(app, "GET", CLUSTER, headers=bearer()),
@@ -162,7 +183,7 @@ def test_the_audit_has_a_line_for_each_command_and_each_refusal(
     assert unnamed == {
         "principal": "anna",
         "verb": "alter",
-        "topics": [("x\n" * 900)[:250]],
+        "topics": [("x\n" * 450)[:250]],
         "kind": "create-topic",
         "error": "TOPIC_AUTHORIZATION_FAILED",
         "landed": "no",

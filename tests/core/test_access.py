@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from itertools import product
 
 import msgspec
@@ -28,11 +29,13 @@ from sparklog.core.commands import (
     CommitOffsets,
     CreateTopic,
     DeleteTopic,
+    JoinGroup,
+    LeaveGroup,
     PartitionEpoch,
 )
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, SparklogError, TopicAuthorizationFailed
 from sparklog.core.groups.membership import OffsetToCommit
-from sparklog.core.types import LeaderEpoch, NewSlice, Offset, PartitionIndex, TopicId
+from sparklog.core.types import EntryNumber, LeaderEpoch, NewSlice, Offset, PartitionIndex, TopicId
 from tests.core.decided_log import DecidedLog
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, TYPES, UNKNOWN, of_topic
 
@@ -105,6 +108,40 @@ def test_an_append_with_offsets_of_a_group_needs_to_read_what_was_consumed() -> 
     assert not may(principal(f"read:{NAME}"), append)
     unknown = replace(consumed, offsets=(replace(offset, topic_id=UNKNOWN),))
     assert unknown_topics(need_of(replace(append, consumed=unknown)), STATE)
+
+
+# M: N-05
+@pytest.mark.parametrize("member_id", ["secret@1", "secret@2"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda member_id: LeaveGroup("g", member_id),
+        lambda member_id: LeaveGroup("g", member_id, EntryNumber(3)),
+        lambda member_id: JoinGroup("g", member_id, ("mine",), 9_000),
+        lambda member_id: JoinGroup("g", member_id, ("mine",), 9_000, again=True),
+        lambda member_id: CommitOffsets("c" * 32, "g", (), member_id, 1, 1),
+        lambda member_id: CommitOffsets("c" * 32, "g", (_IN_ORDERS,), member_id, 1, 1),
+        lambda member_id: Append((), (), (), Application("a", 1), consumed=CommitOffsets("c" * 32, "g", (), member_id)),
+    ],
+)
+def test_a_member_is_evicted_replaced_or_renewed_only_with_the_right_on_all_its_topics(
+    command: Callable[[str], Command], member_id: str
+) -> None:
+    """Also by an id of the same instance, which takes the place of the member."""
+    log = DecidedLog()
+    log.submit(JoinGroup("g", "secret@1", (NAME, "payments"), 9_000))
+    need = need_of(command(member_id))
+    for rights in (("read:*",), (f"read:{NAME}", "read:payments", "read:mine")):
+        check_access(principal(*rights, "write:mine"), need, log.state)
+    for rights in (("read:mine", f"read:{NAME}"), ("read:mine", f"read:{NAME}", "describe:*", "alter:*")):
+        with pytest.raises(TopicAuthorizationFailed) as raised:
+            check_access(principal(*rights, "write:mine"), need, log.state)
+        assert f"read all topics that member '{member_id}' of group 'g' reads" in raised.value.message
+        assert "payments" not in raised.value.message
+    check_access(principal("read:mine", f"read:{NAME}", "write:mine"), need_of(command("another")), log.state)
+
+
+_IN_ORDERS = OffsetToCommit(ORDERS, PartitionIndex(0), Offset(0), LeaderEpoch(0))
 
 
 def test_a_right_on_topics_with_any_beginning_is_none_on_the_cluster() -> None:

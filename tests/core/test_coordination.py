@@ -62,7 +62,18 @@ def test_a_coordinator_that_was_followed_can_not_claim_its_epoch_again() -> None
         log.submit(ONE)
 
 
-@pytest.mark.parametrize("claim", [ClaimCoordination(1, "", "http://one:7400"), ClaimCoordination(1, "one", "")])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ClaimCoordination(1, "", "http://one:7400"),
+        ClaimCoordination(1, "one", ""),
+        ClaimCoordination(1, "one\x1b[2J", "http://one:7400"),
+        ClaimCoordination(1, "one", "one:7400"),
+        ClaimCoordination(1, "one", "file:///one"),
+        ClaimCoordination(1, "one", "http://user:password@one:7400"),
+        ClaimCoordination(1, "one", "http://one\u202e:7400"),
+    ],
+)
 def test_a_claim_needs_a_name_and_an_address(claim: ClaimCoordination) -> None:
     log = DecidedLog()
     with pytest.raises(InvalidInput, match="a coordinator needs a name and an address"):

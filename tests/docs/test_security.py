@@ -21,18 +21,32 @@ PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="
 SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 
 
+JOBS = ("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum")
+# A coordinator that runs its jobs at once, and a loop that waits until each job of this list has run.
+AT_ONCE = (
+    "sparklog cluster init --cluster-config log.retention.check.interval.ms=500 --cluster-config vacuum.interval.ms=500"
+)
+RUN = """
+for job in roll compaction retention vacuum; do
+  until sparklog --format json job status | grep -q "\\"job\\": *\\"$job\\""; do sleep 0.2; done
+done
+"""
+
+
 # M: N-05
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on this machine")
 def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     text = "\n".join(SNIPPETS).replace("/tmp/sparklog-secured", f"{tmp_path}/secured").replace("7400", str(free_port()))
+    text = text.replace("sparklog cluster init", AT_ONCE).replace("kill %1", f"{RUN}\nkill %1")
     printed = in_clean_shell(tmp_path, f'export PATH="$PWD/.venv/bin:$PATH"\n{NO_AGENT_IS_LEFT}\n{text}')
     assert "loader has no right to alter topic 'orders'" in printed
     assert "refused, as it should be" in printed
     folder = tmp_path / "secured"
     lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
-    assert [(line["principal"], line["kind"], line.get("error")) for line in lines if "kind" in line] == [
+    commands = [(line["principal"], line["kind"], line.get("error")) for line in lines if "kind" in line]
+    assert [command for command in commands if command[1] != "report-job"] == [
         ("loader", "append", None),
         ("loader", "delete-topic", "TOPIC_AUTHORIZATION_FAILED"),
         ("operator", "add-partitions", None),
@@ -40,6 +54,11 @@ def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     with sparklog.connect(str(folder / "cluster")) as cluster:
         assert cluster.read("orders", partition=0)["value"].to_pylist() == [b"1 tea"]
         assert cluster.describe("orders").partitions
+        jobs = cluster.connection.follower.state.jobs
+        assert {name: run.failed_partitions for name, run in jobs.items()} == dict.fromkeys(JOBS, 0)
+    reported = {(principal, error) for principal, kind, error in commands if kind == "report-job"}
+    assert reported == {("sparklog-jobs", None), ("operator", None)}
+    assert "error:" not in (folder / "coordinator.log").read_text()
 
 
 def test_the_files_that_it_shows_are_legal() -> None:

@@ -56,9 +56,16 @@ class RunningCoordinators:
     url: str
     started: list[RunningCoordinator] = field(default_factory=list)
 
-    def start(self, *options: str, variables: Mapping[str, str] | None = None) -> RunningCoordinator:
-        """A further one, once it serves. It has these variables beside those of this process."""
+    def start(
+        self, *options: str, variables: Mapping[str, str] | None = None, open_files: int | None = None
+    ) -> RunningCoordinator:
+        """A further one, once it serves. It has these variables beside those of this process.
+
+        `open_files`: so many files and sockets it may have open.
+        """
         command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator", *options]
+        if open_files is not None:
+            command = ["/bin/sh", "-c", f'ulimit -n {open_files}; exec "$0" "$@"', *command]
         environment = os.environ | dict(variables or {})
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +31,7 @@ from tests.secret_search import leaks
 from tests.servers.certificates import Authority
 from tests.servers.local_server import free_port
 
+OPEN_FILES = 1_024  # of a coordinator, as on most machines
 ALL = [f"{verb}:*" for verb in ("alter", "maintain", "read", "write")]
 
 
@@ -91,7 +97,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with running_coordinators(running.url) as coordinators:
         port = free_port()
         running.coordinator = coordinators.start(
-            *("--listen", f"0.0.0.0:{port}", "--advertise", f"https://localhost:{port}", *options)
+            *("--listen", f"0.0.0.0:{port}", "--advertise", f"https://localhost:{port}", *options),
+            open_files=OPEN_FILES,
         )
         running.coordinator.wait_for("leads")
         yield running
@@ -196,6 +203,23 @@ def test_a_client_of_another_cluster_is_refused(secured: Secured) -> None:
     assert (answer.status, msgspec.json.decode(answer.data)["code"]) == (409, "INCONSISTENT_CLUSTER_ID")
 
 
+# ---- connections that say nothing -----------------------------------------------------------------------
+
+
+# M: N-04
+def test_hundreds_of_connections_without_a_handshake_do_not_stop_a_commit(secured: Secured) -> None:
+    before = records(secured, "others")
+    with ExitStack() as open_ones:
+        for number in range(OPEN_FILES):
+            silent = open_ones.enter_context(socket.create_connection(("127.0.0.1", int(secured.port))))
+            if number % 2:
+                silent.sendall(b"\x16\x03\x01\x02\x00")  # the beginning of a handshake
+        for _ in range(3):
+            with secured.connect() as cluster:
+                write(cluster, "others")
+    assert records(secured, "others") == before + 3
+
+
 # ---- renewals -------------------------------------------------------------------------------------------
 
 
@@ -255,6 +279,64 @@ def test_a_token_is_replaced_under_load_and_no_request_fails(secured: Secured) -
         secured.connect("anna")
     secured.write_access("anna")
     secured.renewed("the access file")
+
+
+# ---- the jobs of a coordinator --------------------------------------------------------------------------
+
+
+# M: N-05
+def test_the_jobs_of_a_secured_coordinator_have_a_token_of_their_own(secured: Secured, tmp_path: Path) -> None:
+    """Its certificate is not a CA's, and neither it nor its jobs get a token or a CA from the test."""
+    url = f"file://{tmp_path}/cluster"
+    init_cluster(url, config={"log.retention.check.interval.ms": 500, "vacuum.interval.ms": 500})
+    with connect(url) as cluster:
+        cluster.create_topic("rolled", config={"segment.ms": 1})
+        cluster.create_topic("forgotten", config={"retention.ms": 1, "file.delete.delay.ms": 0})
+        write(cluster, "rolled")
+        write(cluster, "forgotten")
+    files = {**{name: str(secured.folder / file) for name, file in FILES.items()}, "audit": str(tmp_path / "audit")}
+    options = [part for name, file in files.items() for part in (f"--{name}", file)]
+    seen: list[tuple[str, bytes]] = []
+    with running_coordinators(url) as coordinators:
+        port = free_port()
+        where = ("--listen", f"0.0.0.0:{port}", "--advertise", f"https://localhost:{port}")
+        coordinator = coordinators.start(*where, *options)
+        coordinator.wait_for("leads")
+        with connect(url) as cluster:
+            follower = cluster.connection.follower
+            while not {"roll", "compaction", "retention", "vacuum"} <= set(follower.newest_state().jobs):
+                seen += _processes_of(coordinator.process.pid)
+                time.sleep(0.05)
+            jobs = follower.state.jobs
+            assert {name: run.failed_partitions for name, run in jobs.items()} == dict.fromkeys(jobs, 0)
+        coordinator.send(signal.SIGTERM)
+        assert coordinator.process.wait(60) == 0
+        assert coordinator.process.stdout is not None
+        said = coordinator.process.stdout.read()
+    assert '"event":"error"' not in said.replace(" ", "")
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    assert {(line["principal"], line.get("error")) for line in lines} == {("sparklog-jobs", None)}
+    assert {line["kind"] for line in lines} >= {"report-job", "swap", "move-log-start"}
+    store = open_store(url)
+    seen += [(each.key, bytes(store.get(each.key))) for each in store.list_keys("")]
+    seen += [("audit", (tmp_path / "audit").read_bytes()), ("said", said.encode())]
+    assert {where for where, body in seen if _TOKEN.search(body)} == set()
+    assert any("job_child" in where for where, _ in seen)
+
+
+_TOKEN = re.compile(rb"sparklog_[A-Za-z0-9_-]{43}")
+
+
+def _processes_of(parent: int) -> list[tuple[str, bytes]]:
+    """What others of this user can see of a coordinator and its children: arguments and environment."""
+    texts = []
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    for process in [parent, *children]:
+        with suppress(OSError):  # it has just ended
+            arguments = Path(f"/proc/{process}/cmdline").read_bytes()
+            texts.append((arguments.decode().replace("\0", " "), arguments))
+            texts.append((f"environment of {process}", Path(f"/proc/{process}/environ").read_bytes()))
+    return texts
 
 
 # ---- secrets --------------------------------------------------------------------------------------------

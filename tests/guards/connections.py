@@ -7,29 +7,62 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _CONNECTIONS = "tests/coordinator/http/test_server_connections.py::"
+_TABLE = "sparklog/coordinator/http/connection_table.py"
 _SHELL = "sparklog/coordinator/http/server_connections.py"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-bound",
         "So many connections may be open, and not one more.",
-        _SHELL,
-        "        if self.table.is_full:",
-        "        if False:",
+        _TABLE,
+        "        if not self.is_full:",
+        "        if True:",
         (f"{_CONNECTIONS}test_idle_connections_make_room_for_new_ones_the_longest_idle_first",),
     ),
     Guard(
         "connections-victim",
         "Idle connections do not lock out new clients.",
-        _SHELL,
-        "            victim = self.table.victim(now_s)",
-        "            victim = None",
+        _TABLE,
+        "        victim = self.victim(now_s)",
+        "        victim = None",
         (f"{_CONNECTIONS}test_idle_connections_make_room_for_new_ones_the_longest_idle_first",),
+    ),
+    Guard(
+        "connections-before-tls",
+        "A connection counts from the moment it is accepted.",
+        _SHELL,
+        "        self.table.enter(connection, admission.state, loop.time())\n",
+        "        pass\n",
+        (f"{_CONNECTIONS}test_connections_without_a_handshake_make_room_for_new_ones",),
+    ),
+    Guard(
+        "connections-handshake-time",
+        "A handshake that is not complete in time is ended.",
+        _TABLE,
+        "            State.HANDSHAKE: limits.request_s,\n",
+        "            State.HANDSHAKE: 1e9,\n",
+        (f"{_CONNECTIONS}test_a_handshake_that_is_not_complete_in_time_is_ended",),
+    ),
+    Guard(
+        "connections-wait-to-be-accepted",
+        "Beyond the limit, only a few connections are accepted to be refused.",
+        _TABLE,
+        "if self.count(State.REFUSED) < self.limits.lingering else None",
+        "if True else None",
+        (f"{_CONNECTIONS}test_beyond_the_limit_connections_wait_to_be_accepted",),
+    ),
+    Guard(
+        "connections-no-file",
+        "If the process may open no further file, it accepts again later.",
+        "sparklog/coordinator/http/accepting.py",
+        '; trying again", error.strerror)\n                self._pause()\n',
+        '; trying again", error.strerror)\n',
+        (f"{_CONNECTIONS}test_if_no_file_can_be_opened_the_loop_does_not_spin",),
     ),
     Guard(
         "connections-silent",
         "A connection that never sends a byte is dropped.",
-        "sparklog/coordinator/http/connection_table.py",
+        _TABLE,
         "            State.SILENT: limits.request_s,\n",
         "            State.SILENT: 1e9,\n",
         (f"{_CONNECTIONS}test_one_that_never_sends_a_byte_is_dropped",),
@@ -37,7 +70,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-request-time",
         "A request that is not complete in time is refused.",
-        "sparklog/coordinator/http/connection_table.py",
+        _TABLE,
         "            State.RECEIVING: limits.request_s,\n",
         "            State.RECEIVING: 1e9,\n",
         (f"{_CONNECTIONS}test_a_request_that_is_not_complete_in_time_is_refused_and_others_go_on",),
@@ -53,7 +86,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-stuck",
         "A client that does not read its reply is dropped.",
-        "sparklog/coordinator/http/connection_table.py",
+        _TABLE,
         "            State.STUCK: limits.request_s,\n",
         "            State.STUCK: 1e9,\n",
         (f"{_CONNECTIONS}test_one_that_does_not_read_its_reply_is_dropped_and_others_go_on",),

@@ -12,7 +12,57 @@ _LEADERSHIP = "tests/coordinator/leading/test_leadership.py::"
 _WATCHING = "tests/coordinator/leading/test_silence.py::"
 _APP = "tests/coordinator/http/test_app.py::"
 
+_ADDRESSES = "tests/core/names/test_store_addresses.py::"
+
 GUARDS: Final[tuple[Guard, ...]] = (
+    Guard(
+        "address-registered",
+        "A store is registered only with an address that can be opened.",
+        "sparklog/core/decide/stores.py",
+        "    check_store_address(new.url)",
+        "    pass",
+        (f"{_ADDRESSES}test_another_is_refused_for_the_first_stores_and_for_later_ones",),
+    ),
+    Guard(
+        "address-of-first-stores",
+        "So are the first stores.",
+        "sparklog/core/decide/topics.py",
+        "        check_store_address(store.url)",
+        "        pass",
+        (f"{_ADDRESSES}test_another_is_refused_for_the_first_stores_and_for_later_ones",),
+    ),
+    Guard(
+        "job-report-printable",
+        "No text in a job's report reaches a terminal that the terminal obeys.",
+        "sparklog/core/maintenance/job_runs.py",
+        "        if not text.isprintable():",
+        "        if False:",
+        ("tests/core/maintenance/test_job_runs.py::test_a_report_that_is_not_legal_is_refused",),
+    ),
+    Guard(
+        "names-compared",
+        "A name of millions of characters is not compared with others in the event loop.",
+        "sparklog/core/config/key.py",
+        "    if len(name) > MOST_CHARACTERS:",
+        "    if False:",
+        ("tests/core/config/test_key.py::test_a_very_long_name_is_near_none_and_is_not_compared",),
+    ),
+    Guard(
+        "names-decoded",
+        "A name of millions of characters is refused where requests are decoded.",
+        "sparklog/core/types.py",
+        "Name = Annotated[str, msgspec.Meta(max_length=1_000)]",
+        "Name = str",
+        ("tests/wire/test_message_limits.py::test_a_name_of_millions_of_characters_is_refused_by_the_decoder",),
+    ),
+    Guard(
+        "error-texts",
+        "The text of an error is sent only up to a length.",
+        "sparklog/wire/error_messages.py",
+        "    if len(message) > MOST_CHARACTERS:",
+        "    if False:",
+        ("tests/wire/test_message_limits.py::test_the_text_of_an_error_is_cut",),
+    ),
     Guard(
         "coordinator-fenced",
         "A coordinator that another one followed, or that was made to resign, commits nothing more.",

@@ -47,8 +47,8 @@ GUARDS: Final = (
         "group-without-member",
         "A commit without a member does not move a group that has members.",
         _DECIDE,
-        "        if group.members:\n            ids",
-        "        if False:\n            ids",
+        "        if group.members:\n            raise UnknownMemberId(",
+        "        if False:\n            raise UnknownMemberId(",
         (_TESTS + "test_without_a_member_only_a_group_without_members_is_committed_to",),
     ),
     Guard(

@@ -80,11 +80,19 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_COORDINATOR}test_jobs_of_a_former_term_have_stopped_before_those_of_the_next_begin",),
     ),
     Guard(
+        "job-token-pipe",
+        "The token of a coordinator's jobs reaches no command but this program's own.",
+        "sparklog/maintenance/job_command.py",
+        "settings if words == LOCAL else _NO_SETTINGS",
+        "settings",
+        (f"{_COMMAND}test_the_token_of_the_jobs_goes_through_a_pipe_and_only_to_those_of_this_program",),
+    ),
+    Guard(
         "job-abandoned",
         "A job ends with the process that began it, even if that was killed.",
         "sparklog/maintenance/job_child.py",
-        "    os._exit(ABANDONED)",
-        "    pass",
+        "        os._exit(ABANDONED)",
+        "        pass",
         (f"{_COMMAND}test_a_job_ends_with_whoever_began_it",),
     ),
     Guard(

@@ -16,6 +16,18 @@ _CLI = "tests/cli/cluster/test_coordinator_verbs.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
+        "member-of-others",
+        "A member of a group is evicted, replaced or renewed only with the right on all its topics.",
+        "sparklog/core/access.py",
+        "    if member is not None and not all(principal.may(verb, topic) for topic in member.topics):",
+        "    if False:",
+        (
+            "tests/core/test_access.py::"
+            "test_a_member_is_evicted_replaced_or_renewed_only_with_the_right_on_all_its_topics",
+            "tests/coordinator/test_gate_commands.py::test_a_heartbeat_needs_the_right_on_all_topics_of_the_member",
+        ),
+    ),
+    Guard(
         "access-exposure",
         "A coordinator without TLS and tokens is not reached from other machines.",
         "sparklog/coordinator/run.py",

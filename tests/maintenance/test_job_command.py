@@ -16,6 +16,7 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidInput
 from sparklog.maintenance import job_command
 from sparklog.maintenance.job_child import ABANDONED
@@ -173,6 +174,31 @@ def test_a_job_that_takes_too_long_is_stopped() -> None:
     assert end == JobEnd(error="it took longer than 100 ms, and was stopped", broke_off=True)
 
 
+READS_ITS_SETTINGS = """
+import os, sys
+line = os.read(0, 4096).decode()
+seen = open("/proc/self/cmdline").read() + open("/proc/self/environ").read()
+print(line)
+sys.exit(10 + ("ses" "ame" in line) + 2 * ("ses" "ame" in seen))
+"""
+
+
+# M: N-05
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc on this machine")
+def test_the_token_of_the_jobs_goes_through_a_pipe_and_only_to_those_of_this_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = (sys.executable, "-c", READS_ITS_SETTINGS)
+    settings = StorageSettings(token="sesame")
+
+    def run() -> str:
+        return str(asyncio.run(JobCommand(CLUSTER, words, settings=settings).run("roll")).error)
+
+    assert run().startswith("it ended with exit code 10 and")
+    monkeypatch.setattr(job_command, "LOCAL", words)
+    assert run().startswith("it ended with exit code 11 and")
+
+
 def test_a_job_of_this_machine_runs_without_spark_and_its_run_is_in_the_chain(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/cluster"
     init_cluster(url)
@@ -195,10 +221,11 @@ def test_a_job_ends_with_whoever_began_it() -> None:
         sys.executable,
         "-c",
         "import sparklog.maintenance.job_child as child, threading\n"
-        "child.job_named = lambda name: lambda cluster: threading.Event().wait(20)\n"
+        "child.job_named = lambda name: lambda cluster, **options: threading.Event().wait(20)\n"
         "child.main(['roll', '', ''])",
     ]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
+        child.stdin.write(b"{}\n")
         child.stdin.close()
         assert child.wait() == ABANDONED

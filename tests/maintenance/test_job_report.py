@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.commands import ReportJob
+from sparklog.core.maintenance.job_runs import job_ran
 from sparklog.maintenance.job_report import (
     MOST_FAILURES_IN_CHAIN,
     DeletionResult,
@@ -42,6 +44,19 @@ def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
     document = msgspec.json.decode(text)
     assert document["partitions"] == 10_000
     assert len(document["failures"]) == MOST_FAILURES_IN_CHAIN
+
+
+def test_the_record_in_the_chain_is_legal_whatever_the_messages_are() -> None:
+    hostile = ('"\\\x1b\u202e\0' * 5_000,) * 50
+    rows = tuple(
+        PartitionResult(f"t-{each}", "t", each, "", Work(), outcome=WorkOutcome.FAILED, messages=hostile)
+        for each in range(200)
+    )
+    whole = report(rows)
+    whole = msgspec.structs.replace(whole, notes=hostile, deletion=DeletionResult(failed=1, messages=hostile))
+    text = whole.for_chain()
+    assert job_ran((), ReportJob("roll", 1, 2, 200, text)).report == text
+    assert len(msgspec.json.decode(text)["failures"]) == 10
 
 
 def test_a_failure_of_a_part_stays_and_each_message_is_said_once() -> None:

@@ -246,23 +246,22 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """Return the numbers of orphans that the last vacuum found and deleted, and its time; None if none has run.
+    """Return the numbers of orphans that the last vacuum found and deleted, and its time; None if they are unknown.
 
     They come from its report, because counting them again would need a listing of every store.
     """
-    import msgspec
+    from sparklog.wire.job_messages import vacuum_figures
 
     last = state.jobs.get("vacuum")
-    if last is None:
+    figures = None if last is None else vacuum_figures(last.report)
+    if last is None or figures is None:
         return None
-    report = msgspec.json.decode(last.report)
-    none = {"objects": 0, "bytes": 0}
-    metadata, deleted = report.get("metadata", none), report.get("metadata_done", none)  # which are no orphans
+    metadata, deleted = figures.metadata, figures.metadata_done  # which are no orphans
     return {
         "at_ms": last.ended_ms,
-        "found": report["planned"]["objects"] - metadata["objects"],
-        "found_bytes": report["planned"]["bytes"] - metadata["bytes"],
-        "deleted": report["done"]["objects"] - deleted["objects"],
+        "found": figures.planned.objects - metadata.objects,
+        "found_bytes": figures.planned.bytes - metadata.bytes,
+        "deleted": figures.done.objects - deleted.objects,
     }
 
 

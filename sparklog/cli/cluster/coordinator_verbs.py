@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +15,9 @@ from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import needed
 from sparklog.host.standard_streams import flush, print_to
+
+if TYPE_CHECKING:
+    from sparklog.core.config.storage import StorageSettings
 
 EPILOG = ending(
     "sparklog coordinator",
@@ -98,6 +102,7 @@ def run(
     if context.invoked_subcommand is not None:
         return
     with needed("coordinator", "a coordinator"):
+        from sparklog.coordinator.access.access_file import token_hash
         from sparklog.coordinator.access.audit import audit_to
         from sparklog.coordinator.access.renewed_files import Certificate, access_in
         from sparklog.coordinator.leading.service import Service
@@ -105,8 +110,10 @@ def run(
         from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
         from sparklog.coordinator.watching.emf import MetricTarget
     from sparklog.core.config.cluster_config import effective_cluster
+    from sparklog.host.dice import new_token
 
     runner = job_runner(job_command)
+    secret = new_token() if access else None
     host, port = _host_and_port(listen)
     if bool(tls_certificate) != bool(tls_key):
         raise InvalidInput("--tls-certificate and --tls-key go together, found one of them")
@@ -115,6 +122,7 @@ def run(
         Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
         access_in(access, _show) if access else None,
         tuple(map(mask_rule, mask)),
+        None if secret is None else token_hash(secret),
     )
     metric_target = MetricTarget(emf_namespace, _print_line) if emf_namespace else None
     if audit or access:
@@ -135,10 +143,26 @@ def run(
             session_ms=config.broker_session_timeout_ms,
             queued_max=config.queued_max_requests,
             say=_show,
-            jobs=None if runner is None else runner(connection.url),
+            jobs=None
+            if runner is None
+            else runner(connection.url, settings=_settings_of_jobs(secret, tls_certificate)),
             stores=connection.stores,
         )
         serve(service, listener, protection, lambda: _show("serving", address), metric_target)
+
+
+def _settings_of_jobs(token: str | None, certificate: str | None) -> StorageSettings:
+    """Return the settings by which jobs reach the coordinator that starts them, in addition to those that they read.
+
+    They trust the coordinator's own certificate. If this process was given a CA, they trust that one instead.
+    """
+    from sparklog.core.config.storage import StorageSettings
+    from sparklog.storage.config_file import settings_here
+
+    ca = settings_here(StorageSettings()).ca
+    if not ca and certificate is not None:
+        ca = str(Path(certificate).absolute())
+    return StorageSettings(token=token, ca=ca)
 
 
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))

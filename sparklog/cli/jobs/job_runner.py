@@ -22,8 +22,10 @@ JOB_COMMAND = typer.Option(
 )
 
 
-def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
+def job_runner(given: str | None) -> Callable[..., JobCommand] | None:
     """Return a function that makes the job runner for a cluster's address; None if the job command is "none".
+
+    The function takes the address and `settings`, as `JobCommand` does.
 
     `given` is the option --job-command. If it is None, the environment or the config file names the job command.
     Raises InvalidInput for a malformed command.

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sparklog.core.access import ANONYMOUS, Access, Principal, parse_right
+from sparklog.core.access import ANONYMOUS, JOBS, Access, Principal, parse_right
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidConfig
 
 _KEYS: Final = ("token_sha256", "rights")
 _NAME: Final = re.compile(r"[a-zA-Z0-9._@-]{1,100}")
+_TAKEN: Final = (ANONYMOUS.name, JOBS.name)
 _BARE: Final = re.compile(r"[a-zA-Z0-9_-]+")  # a key that TOML takes without quotes
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -88,8 +89,10 @@ def with_principal(file: Path, lines: str) -> None:
 
 
 def _principal(name: str, table: Any) -> tuple[Principal, tuple[str, ...]]:
-    if _NAME.fullmatch(name) is None or name == ANONYMOUS.name:
-        raise InvalidConfig(f"a principal has a name of a-z A-Z 0-9 . _ @ -, not {ANONYMOUS.name}, found another one")
+    if _NAME.fullmatch(name) is None or name in _TAKEN:
+        raise InvalidConfig(
+            f"a principal has a name of a-z A-Z 0-9 . _ @ -, not {' or '.join(_TAKEN)}, found another one"
+        )
     where = f"[principal.{name}]"
     if not isinstance(table, dict):
         raise InvalidConfig(f"{where}: wanted a table, found another value")

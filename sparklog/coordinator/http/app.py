@@ -30,7 +30,7 @@ from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.routes import page_routes
 from sparklog.coordinator.watching.metrics import metrics_routes
-from sparklog.core.access import Access, Need, Verb
+from sparklog.core.access import Access, Need, Verb, check_access
 from sparklog.core.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -90,7 +90,10 @@ def _commits(service: Service) -> list[Endpoint]:
         return service.heartbeat(await decoded(request, _heartbeat))
 
     async def member_heartbeat(request: Request) -> ClusterReply:
-        return service.member_heartbeat(await decoded(request, _member_heartbeat))
+        beat = await decoded(request, _member_heartbeat)
+        need = Need(Verb.READ, any_topic=True, of_member=(beat.group, beat.member_id))
+        check_access(caller_of(request.scope).principal, need, service.follower.state)
+        return service.member_heartbeat(beat)
 
     async def cluster(request: Request) -> ClusterReply:
         return service.cluster()

@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 class State(Enum):
     """The state of a connection. The value of each member says what the state means."""
 
+    HANDSHAKE = "it is accepted, but its TLS handshake, if it needs one, is not complete"
+    REFUSED = "the same, but it will only be told that there are too many connections"
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
     RECEIVING = "its request is not complete"
@@ -28,9 +30,10 @@ class State(Enum):
 class ConnectionLimits:
     """Limits of a server on its connections. Names that end in `_s` are times in seconds.
 
-    The first byte of a connection must arrive within `request_s`, and the head of a request must be complete within
-    `request_s`. A body must be complete within `request_s`, or else grow by `body_bytes` in each `request_s`. A client
-    that is slow to read its reply must read at least `body_bytes` of it in each `request_s`.
+    The TLS handshake must be complete within `request_s`. After it, the first byte must arrive within `request_s`, and
+    the head of a request must be complete within `request_s`. A body must be complete within `request_s`, or else grow
+    by `body_bytes` in each `request_s`. A client that is slow to read its reply must read at least `body_bytes` of it
+    in each `request_s`.
     """
 
     connections: int = 20_000  # at 10 to 20 KiB each a few hundred MiB
@@ -40,12 +43,20 @@ class ConnectionLimits:
     body_bytes: int = 128 * 2**10
     head_bytes: int = 64 * 2**10
     pipelined: int = 32  # requests of one connection that wait for earlier ones
-    lingering: int = 128  # connections at once, in addition to the others
+    lingering: int = 128  # connections at once, in addition to the others; and as many that are to be refused
     sweep_s: float = 1.0
     evict_receiving_s: float = 1.0  # an honest client sends the head of a request in less
 
 
 C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission(Generic[C]):
+    """How a new connection is accepted: its first state, and the connection to drop for it, if any."""
+
+    state: State
+    victim: C | None = None
 
 
 class ConnectionTable(Generic[C]):
@@ -56,6 +67,8 @@ class ConnectionTable(Generic[C]):
         self._states: dict[C, State] = {}
         self._since: dict[State, OrderedDict[C, float]] = {state: OrderedDict() for state in State}
         self._allowed_s = {
+            State.HANDSHAKE: limits.request_s,
+            State.REFUSED: limits.request_s,
             State.SILENT: limits.request_s,
             State.IDLE: limits.idle_s,
             State.RECEIVING: limits.request_s,
@@ -76,8 +89,18 @@ class ConnectionTable(Generic[C]):
 
     @property
     def is_full(self) -> bool:
-        """True if no further connection is allowed. Lingering connections do not count."""
-        return len(self._states) - self.count(State.LINGERING) >= self.limits.connections
+        """True if no further connection is allowed. Lingering and refused connections do not count."""
+        beside = self.count(State.LINGERING) + self.count(State.REFUSED)
+        return len(self._states) - beside >= self.limits.connections
+
+    def admission(self, now_s: float) -> Admission[C] | None:
+        """How to accept one more connection; None if it has to wait in the listener's backlog."""
+        if not self.is_full:
+            return Admission(State.HANDSHAKE)
+        victim = self.victim(now_s)
+        if victim is not None:
+            return Admission(State.HANDSHAKE, victim)
+        return Admission(State.REFUSED) if self.count(State.REFUSED) < self.limits.lingering else None
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
         """Put a connection, new or known, into this state. Its time in the state begins at `now_s`."""
@@ -94,16 +117,23 @@ class ConnectionTable(Generic[C]):
     def victim(self, now_s: float) -> C | None:
         """The connection to drop so that a new one can be admitted; None if no connection may be dropped now.
 
-        It is the connection that has been SILENT longest. If none is SILENT, it is the one that has been IDLE longest.
-        If none is IDLE either, it is the one that has been RECEIVING longest, if it has been so for at least
-        `ConnectionLimits.evict_receiving_s`.
+        It is the connection that has been SILENT, or in its HANDSHAKE, for the longest time. If there is none, it is
+        the one that has been IDLE longest. If none is IDLE either, it is the one that has been RECEIVING longest, if it
+        has been so for at least `ConnectionLimits.evict_receiving_s`.
         """
-        for state in (State.SILENT, State.IDLE):
-            if self._since[state]:
-                return next(iter(self._since[state]))
-        for connection, since_s in self._since[State.RECEIVING].items():
-            return connection if now_s >= since_s + self.limits.evict_receiving_s else None
+        silent = [self._longest(state) for state in (State.HANDSHAKE, State.SILENT)]
+        if found := [each for each in silent if each is not None]:
+            return min(found, key=lambda each: each[1])[0]
+        if idle := self._longest(State.IDLE):
+            return idle[0]
+        receiving = self._longest(State.RECEIVING)
+        if receiving is not None and now_s >= receiving[1] + self.limits.evict_receiving_s:
+            return receiving[0]
         return None
+
+    def _longest(self, state: State) -> tuple[C, float] | None:
+        """The connection that has been in this state longest, and since when."""
+        return next(iter(self._since[state].items()), None)
 
     def overdue(self, now_s: float) -> Iterator[tuple[C, State]]:
         """The connections that have been in their state for longer than allowed, each with its state.

@@ -2,10 +2,11 @@
 
 uvicorn waits for a request without a limit, and accepts any number of connections. Here
 
-- a connection that sends no request, or not all of it, or does not read its reply, is dropped after a time
-  (`ConnectionLimits`);
+- a connection that does not complete its TLS handshake, sends no request, or not all of it, or does not read its reply,
+  is dropped after a time (`ConnectionLimits`);
 - when the number of connections is at its limit, a new one replaces one that is idle, or that is slow to send its
-  request; if there is none, the new one is refused with 503, Retry-After and an error in the usual format;
+  request; if there is none, a few are refused with 503, Retry-After and an error in the usual format, and the rest
+  wait to be accepted (`accepting.py`);
 - a connection's requests are answered one after the other, in order, and only a few of them may wait.
 
 If a connection is dropped before an answer, the request may have been applied: clients send the command again under the
@@ -24,7 +25,7 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from sparklog.coordinator.http.connection_table import ConnectionLimits, ConnectionTable, State
+from sparklog.coordinator.http.connection_table import Admission, ConnectionLimits, ConnectionTable, State
 from sparklog.core.describe.readable import amount
 from sparklog.core.errors import InvalidInput, RequestTimedOut, SparklogError, TryAgain
 from sparklog.host.open_files import most_open_files
@@ -45,7 +46,8 @@ def limits_here() -> ConnectionLimits:
     usual, files = ConnectionLimits(), most_open_files()
     if files is None:
         return usual
-    return replace(usual, connections=min(usual.connections, max(files // 2, files - RESERVED_FILES)))
+    connections = min(usual.connections, max(files // 2, files - RESERVED_FILES))
+    return replace(usual, connections=connections, lingering=min(usual.lingering, connections // 8))
 
 
 class Connections:
@@ -59,21 +61,25 @@ class Connections:
         self._reported_s: float | None = None
 
     @property
-    def protocol(self) -> Callable[..., asyncio.Protocol]:
-        """A factory that creates a `ServerConnection`; uvicorn calls it for each new connection."""
+    def protocol(self) -> Callable[..., ServerConnection]:
+        """A factory that creates a `ServerConnection`; it is called for each accepted connection."""
         return partial(ServerConnection, connections=self)
 
-    def admit(self, connection: ServerConnection, now_s: float) -> bool:
-        """Admit a new connection. At the limit, drop an older one first, or return False if none can be dropped."""
+    def admission(self, now_s: float) -> Admission[ServerConnection] | None:
+        """How to accept one more connection; None if it has to wait. Changes nothing."""
         if self.table.is_full:
             self._report(now_s)
-            victim = self.table.victim(now_s)
-            if victim is None:
-                self.refused += 1
-                return False
-            victim.drop()
-        self.table.enter(connection, State.SILENT, now_s)
-        return True
+        return self.table.admission(now_s)
+
+    def enter(
+        self, connection: ServerConnection, admission: Admission[ServerConnection], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Count an accepted connection, after dropping the one whose place it takes."""
+        if admission.victim is not None:
+            admission.victim.drop()
+        self.refused += admission.state is State.REFUSED
+        self.table.enter(connection, admission.state, loop.time())
+        self.watch(loop)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to call `sweep` every `ConnectionLimits.sweep_s` seconds, until no connection is open."""
@@ -110,20 +116,22 @@ class ServerConnection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._all = connections
         self._limits = connections.limits
         self._table = connections.table
         self._in_head = self._in_body = False  # of the request that is being received
         self._received = 0  # bytes of its head, or of its body since its time began
         self._left = 0  # bytes of a reply that the client had not read when its time began
         self._ended = False  # further input is ignored
+        self.arriving: asyncio.Task[object] | None = None  # until its TLS handshake is complete
 
     # ---- events of the transport ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._all.watch(self.loop)
-        if not self._all.admit(self, self.loop.time()):
+        state = self._table.state(self)
+        if state is None:  # dropped at this very moment
+            self.drop()
+        elif state is State.REFUSED:
             self._end(
                 503,
                 TryAgain(
@@ -131,6 +139,8 @@ class ServerConnection(HttpToolsProtocol):
                     "try again later"
                 ),
             )
+        else:
+            self._table.enter(self, State.SILENT, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.leave(self)
@@ -207,7 +217,10 @@ class ServerConnection(HttpToolsProtocol):
         """Close the connection at once, even if a request is still being handled."""
         self._ended = True
         self._table.leave(self)
-        self.transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.arriving is not None:
+            self.arriving.cancel()
 
     def _look(self) -> None:
         """Find out the present state of the connection, and note it in the table."""

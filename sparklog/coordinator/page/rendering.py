@@ -18,6 +18,7 @@ from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.actions.action_list import writes_are_on
 from sparklog.coordinator.watching.observation import Observation, observe
+from sparklog.core.describe.readable import printable
 from sparklog.core.errors import NotFound
 from sparklog.host.clock import now_ms
 
@@ -76,6 +77,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_shown,
     )
     environment.filters.update(
         number=words.number, size=words.size, span=words.span, exact_time=words.exact_time, folded=folded
@@ -83,6 +85,11 @@ def _environment() -> Environment:
     digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
     environment.globals.update(version=__version__, digest=digest)
     return environment
+
+
+def _shown(value: object) -> object:
+    """A value as the page shows it: others have chosen many names, which could change the direction of other text."""
+    return printable(value, "\n\r\t") if type(value) is str else value
 
 
 @lru_cache

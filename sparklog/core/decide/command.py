@@ -99,7 +99,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.idempotence.applications import decide_forget_applications
 from sparklog.core.idempotence.producers import by_producer, check_not_landed
-from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
+from sparklog.core.maintenance.job_runs import job_ran
+from sparklog.core.records import At, CommandResult, ProducerAllocated, Record
 from sparklog.core.replication.lost_records import unheard_loss
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import COMMAND_ID
@@ -197,9 +198,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case AllocateProducer() as command:
             return (_allocate_producer(state, command),)
         case ReportJob() as command:
-            return (
-                JobRan(command.job, command.started_ms, command.ended_ms, command.failed_partitions, command.report),
-            )
+            return (job_ran(state.jobs.keys(), command),)
         case RegisterStore() as command:
             return decide_register_store(state, command)
         case FenceStore() as command:

@@ -29,6 +29,7 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
 )
 from sparklog.core.lookup import existing_partition, registered_store
+from sparklog.core.names.store_addresses import check_store_address
 from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.records import (
     AgentChanged,
@@ -52,6 +53,7 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)
+    check_store_address(new.url)
     gone = command.announced_to.items() - state.registrations().items()
     if gone:
         raise NotEnoughReplicas(

@@ -37,6 +37,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.groups.membership import TopicSize
 from sparklog.core.lookup import existing_topic
+from sparklog.core.names.store_addresses import check_store_address
 from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.names.topic_names import check_no_collision, check_not_internal, check_topic_name
 from sparklog.core.placement.assignment import Assignment, assign
@@ -72,6 +73,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
     check_store_ids(store.store for store in command.stores)
     for store in command.stores:
         check_zone(store.zone)
+        check_store_address(store.url)
     _check_lives(command.stores)
     created: Record = ClusterCreated(command.chain_id, parse_cluster_config(command.config))
     registered = (

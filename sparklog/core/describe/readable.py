@@ -24,6 +24,17 @@ def one_line_repr(kind: str, *parts: str) -> str:
     return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 
 
+def printable(text: str, kept: str = "") -> str:
+    """The text with an escape, such as \\x1b, for each character that a terminal or a browser obeys and does not show.
+
+    These are control characters, such as ESC and line breaks, and those that change the direction of the text. The
+    characters in `kept` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character in kept else _escaped(character) for character in text)
+
+
 def numbered(count: int) -> str:
     """The numbers of `count` partitions: partitions 0 to 5, or only partition 0."""
     return "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
@@ -84,6 +95,10 @@ def setting_ms(name: str, value_ms: int) -> str:
 def setting_bytes(name: str, value_bytes: int) -> str:
     """A setting in bytes, as it is written and in readable form: segment.bytes=1073741824 (1.0 GiB)."""
     return f"{name}={value_bytes}" if value_bytes < 1024 else f"{name}={value_bytes} ({amount(value_bytes)})"
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def _beyond_calendar(at: int) -> str:

@@ -8,7 +8,7 @@ from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
 from sparklog.core.lookup import existing_partition
 from sparklog.core.replication.epoch_history import end_of_epoch
 from sparklog.core.state import ClusterState
-from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import LeaderEpoch, Name, Offset, PartitionIndex, TopicId, TopicPartition
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
@@ -19,7 +19,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     id.
     """
 
-    chain_id: str
+    chain_id: Name
     topic_id: TopicId
     partition: PartitionIndex
     offset: Offset

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import Offset
@@ -33,10 +34,15 @@ if TYPE_CHECKING:
 MOST_REWRITES: Final = 400  # tasks; if there are more stretches, they share tasks
 
 
-def run_compaction(cluster_url: str) -> JobReport:
-    """Compact all partitions that are due, on a local Spark that starts only if there is work for it."""
+def run_compaction(cluster_url: str, settings: StorageSettings) -> JobReport:
+    """Compact all partitions that are due, on a local Spark that starts only if there is work for it.
+
+    `settings`: see `JobOptions`.
+    """
     session = partial(job_session, "compaction")
-    return compaction_job.run_compaction(cluster_url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session))
+    return compaction_job.run_compaction(
+        cluster_url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session), settings=settings
+    )
 
 
 class SparkKeyShuffle:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from sparklog.client.plans.task_upload import without_failed
 from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan
 from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.names.store_addresses import is_relative
 from sparklog.core.types import Holder, StoreId
 from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
@@ -28,7 +29,7 @@ from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
 from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
-from sparklog.storage.open_store import is_relative, join_url
+from sparklog.storage.open_store import join_url
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

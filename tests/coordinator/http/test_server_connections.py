@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
+import ssl
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,13 +16,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sparklog.coordinator import run
-from sparklog.coordinator.http import exchange
+from sparklog.coordinator.access.renewed_files import Certificate
+from sparklog.coordinator.http import accepting, exchange
 from sparklog.coordinator.http.connection_table import ConnectionLimits, State
 from sparklog.core.errors import Landed
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import CLUSTER, SUBMIT
 from tests.chain.chain_kit import Member, member, new_chain
 from tests.coordinator.http_server import Client, Served, committed, head, served
+from tests.servers.certificates import Authority
 
 NEVER_S = 3_600.0
 PATIENT = ConnectionLimits(sweep_s=NEVER_S)  # time passes only when a test says so
@@ -235,6 +241,167 @@ def test_the_refused_do_not_pile_up(chain: Member) -> None:
         assert here.connections.table.count(State.LINGERING) <= 2
 
     served(chain, ConnectionLimits(lingering=2, sweep_s=NEVER_S), work)
+
+
+# ---- before the handshake of TLS ------------------------------------------------------------------------
+
+
+class Secured:
+    """The certificate of a server, and how its clients check it."""
+
+    def __init__(self, folder: Path) -> None:
+        ca = Authority(folder)
+        issued = ca.issue()
+        certificate = Certificate(issued.certificate, issued.key, lambda event, text: None)
+        self.protection = run.Protection(certificate)
+        self.trust = ssl.create_default_context(cafile=ca.file)
+
+
+# M: N-04
+def test_connections_without_a_handshake_make_room_for_new_ones(chain: Member, tmp_path: Path) -> None:
+    secured = Secured(tmp_path)
+
+    async def work(here: Served) -> None:
+        silent = [await here.connect() for _ in range(300)]
+        for client in silent[::2]:
+            client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # the beginning of a handshake
+        table = here.connections.table
+        await here.until(lambda: table.count(State.HANDSHAKE) == 10 and silent[289].reader.at_eof())
+        await here.commit(await here.connect(tls=secured.trust), 3)
+        assert (len(table), table.count(State.HANDSHAKE)) == (10, 9)
+
+    served(chain, ConnectionLimits(connections=10, sweep_s=NEVER_S), work, secured.protection)
+    assert len(member(chain.store.inner).uploads()) == 3
+
+
+# M: N-04
+def test_a_handshake_that_is_not_complete_in_time_is_ended(chain: Member, tmp_path: Path) -> None:
+    secured = Secured(tmp_path)
+
+    async def work(here: Served) -> None:
+        honest = await here.connect(tls=secured.trust)
+        slow = [await here.connect() for _ in range(20)]
+        table = here.connections.table
+        await here.until(lambda: table.count(State.HANDSHAKE) == 20)
+        for byte in b"\x16\x03\x01\x02\x00":
+            for client in slow:
+                client.send(bytes([byte]))
+            await asyncio.sleep(0)
+        await here.commit(honest)
+        here.later(PATIENT.request_s - 1)
+        assert table.count(State.HANDSHAKE) == 20
+        here.later(LATER_S)
+        for client in slow:
+            assert await client.end() == b""
+        assert len(table) == 1
+        await here.commit(honest)
+
+    served(chain, PATIENT, work, secured.protection)
+
+
+def test_one_that_vanishes_in_its_handshake_leaves_nothing_behind(
+    chain: Member, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secured = Secured(tmp_path)
+
+    async def work(here: Served) -> None:
+        for part in (b"", b"\x16\x03\x01", head("GET", CLUSTER), b"\xff" * 5_000):
+            for _ in range(10):
+                client = await here.connect()
+                client.send(part)
+                await asyncio.sleep(0)
+                client.vanish()
+        honest = await here.connect(tls=secured.trust)
+        await here.commit(honest)
+        await here.until(lambda: len(here.connections.table) == 1)
+
+    served(chain, PATIENT, work, secured.protection)
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def test_beyond_the_limit_connections_wait_to_be_accepted(
+    chain: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two are at work, which is the limit; one more is accepted to be refused; the others are not accepted at all."""
+    release = asyncio.Event()
+
+    async def waits(request: object) -> Response:
+        await release.wait()
+        return Response(b"done")
+
+    monkeypatch.setattr(run, "app_of", lambda service, *_: _with_route(service, Route("/waits", waits)))
+    secured = Secured(tmp_path)
+
+    async def work(here: Served) -> None:
+        table = here.connections.table
+        busy = [await here.connect(tls=secured.trust) for _ in range(2)]
+        for client in busy:
+            client.send(head("GET", "/waits"))
+        await here.until(lambda: table.count(State.ANSWERING) == 2)
+        refused = [await here.connect() for _ in range(50)]
+        await here.until(lambda: table.count(State.REFUSED) == 1)
+        patient = asyncio.create_task(here.connect(tls=secured.trust))
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+            assert len(table) == 3
+        release.set()
+        for client in busy:
+            assert (await client.reply())[2] == b"done"
+        for client in refused:
+            client.vanish()
+        await here.commit(await patient)
+
+    served(chain, ConnectionLimits(connections=2, lingering=1, sweep_s=NEVER_S), work, secured.protection)
+
+
+def test_over_tls_a_refusal_is_polite_too(chain: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = asyncio.Event()
+
+    async def waits(request: object) -> Response:
+        await release.wait()
+        return Response(b"done")
+
+    monkeypatch.setattr(run, "app_of", lambda service, *_: _with_route(service, Route("/waits", waits)))
+    secured = Secured(tmp_path)
+
+    async def work(here: Served) -> None:
+        busy = await here.connect(tls=secured.trust)
+        busy.send(head("GET", "/waits"))
+        await here.until(lambda: here.connections.table.count(State.ANSWERING) == 1)
+        refused = await here.connect(tls=secured.trust)
+        assert await refused.error() == (503, "COORDINATOR_NOT_AVAILABLE")
+        release.set()
+        assert (await busy.reply())[2] == b"done"
+
+    served(chain, ConnectionLimits(connections=1, sweep_s=NEVER_S), work, secured.protection)
+
+
+def test_if_no_file_can_be_opened_the_loop_does_not_spin(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listener stays readable. It is left alone until `AGAIN_S` is over, here for ever; then all is as before."""
+    failed: list[socket.socket] = []
+    accept = socket.socket.accept
+    monkeypatch.setattr(accepting, "AGAIN_S", NEVER_S)
+
+    def fails(listener: socket.socket) -> tuple[socket.socket, object]:
+        failed.append(listener)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "accept", fails)
+
+    async def work(here: Served) -> None:
+        client = await here.connect()
+        client.send(here.submit_request())
+        await here.until(lambda: bool(failed))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert len(failed) == 1
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        (server,) = here.server.servers
+        assert isinstance(server, accepting.Accepting)
+        server._resume()
+        await committed(client)
+
+    served(chain, PATIENT, work)
 
 
 # ---- malformed, oversized, pipelined --------------------------------------------------------------------

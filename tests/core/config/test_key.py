@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import difflib
 import pickle
 
 import pytest
@@ -109,6 +110,13 @@ def test_nearest_name_is_offered_only_if_one_is_near() -> None:
     assert nearest("zzz", known) is None
     assert did_you_mean("retention.m", known) == "; did you mean retention.ms?"
     assert did_you_mean("zzz", known) == ""
+
+
+def test_a_very_long_name_is_near_none_and_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nearest("x" * 300, ["x" * 299]) is not None
+    monkeypatch.setattr(difflib, "get_close_matches", None)
+    assert nearest("x" * 301, ["x" * 300]) is None
+    assert did_you_mean("x" * 40 * 2**20, ["x" * 300]) == ""
 
 
 def test_long_values_are_cut_in_messages() -> None:

@@ -255,7 +255,9 @@ def test_a_commit_to_a_group_that_was_deleted_does_not_count_in_the_next_one_of_
 def test_without_a_member_only_a_group_without_members_is_committed_to(log: GroupLog) -> None:
     log.commit(1)
     log.join("a")
-    assert "1 active member (a)" in log.refused(UnknownMemberId, CommitOffsets(CHAIN, "billing", (to_commit(0, 2),)))
+    assert "has 1 active member: without a member" in log.refused(
+        UnknownMemberId, CommitOffsets(CHAIN, "billing", (to_commit(0, 2),))
+    )
     log.submit(LeaveGroup("billing", "a"))
     log.commit(2)
     assert log.committed() == {(TOPIC, 0): 2}

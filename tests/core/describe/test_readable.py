@@ -12,6 +12,7 @@ from sparklog.core.describe.readable import (
     numbered,
     point_in_time,
     point_in_time_us,
+    printable,
     setting_bytes,
     setting_ms,
 )
@@ -78,6 +79,12 @@ def test_times_are_iso_in_utc_and_stay_numbers_beyond_the_calendar() -> None:
     assert point_in_time_us(1_359_676_799_001_000) == "2013-01-31T23:59:59.001Z"
     assert point_in_time_us(1) == "1970-01-01T00:00:00.000001Z"
     assert point_in_time_us(2**62) == f"{2**62} us (after the year 9999)"
+
+
+def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+    assert printable("Bücher 日本 🙂") == "Bücher 日本 🙂"
+    assert printable("a\x1b[2J\0\n\u202eb\ud800") == "a\\x1b[2J\\x00\\n\\u202eb\\ud800"
+    assert printable("a\x1b\n\tb", "\n\t") == "a\\x1b\n\tb"
 
 
 def test_partitions_are_numbered_from_0() -> None:

@@ -50,7 +50,9 @@ def submit(connection: Connection, command: Command) -> None:
 def _command(world: World, process: Process, number: int) -> Command:
     if world.dice.random() < 0.5:
         return AllocateProducer()
-    return ReportJob(world.dice.choice(("roll", "vacuum", "verify")), number, number, 0, json.dumps(process.name))
+    return ReportJob(
+        world.dice.choice(("roll", "vacuum", "verify")), number, number, 0, json.dumps({"by": process.name})
+    )
 
 
 def _connect(process: Process, url: str) -> Connection:

@@ -1,0 +1,69 @@
+"""The form of a store's address. Each adapter checks what only it knows, such as legal names of buckets."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sparklog.core.config.key import did_you_mean, shown
+from sparklog.core.errors import InvalidInput
+
+MAX_LENGTH: Final = 2_048
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_NO_SLASHES: Final = re.compile(r"(?i:s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory):(?!/)")
+_NO_COLON: Final = re.compile(
+    r"(?i:file|s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory)//|:/"
+)  # a typo, not the name of a directory
+_OFFERED: Final = ("file", "s3", "gs", "abfs", "hdfs", "memory", "http")
+_KNOWN: Final = ("file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "memory")
+_KAFKA_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
+_FILE: Final = re.compile(r"(?i:file):(//(localhost)?/|/(?!/)).*")
+_ON_A_SERVER: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
+
+
+def scheme_of(url: str) -> str | None:
+    """Return the scheme of a store's address, in lower case; None for a path. Raises InvalidInput for other texts."""
+    match = _SCHEME.match(url)
+    scheme = match[1].lower() if match else None
+    # The address of a container may name its account behind an '@'.
+    if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file", "abfs", "abfss")):
+        raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
+    if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
+        raise InvalidInput(f"the address of a store has '//' after its scheme, found {shown(url)}")
+    if not url.strip() or _NO_COLON.match(url):
+        raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {shown(url)}")
+    if scheme in ("http", "https"):
+        raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {shown(url)}")
+    if scheme is None and _KAFKA_ADDRESS.fullmatch(url):
+        raise InvalidInput(
+            "this is a Kafka address; a cluster is file://, s3://, gs://, abfs://, hdfs:// or http://, "
+            f"found {shown(url)}"
+        )
+    if scheme is not None and scheme not in _KNOWN:
+        raise InvalidInput(
+            "a store is a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, abfs://container/prefix, "
+            "hdfs://host/path or memory://name, "
+            f"not {scheme[:MAX_LENGTH]}:// in {shown(url)}{did_you_mean(scheme, _OFFERED)}"
+        )
+    return scheme
+
+
+def is_relative(url: str) -> bool:
+    """True if a store's address is relative to the address of its cluster, such as 'zone-a'."""
+    is_absolute = url.startswith(("/", "~")) or _SCHEME.match(url) or _NO_COLON.match(url)
+    return not (is_absolute or _KAFKA_ADDRESS.fullmatch(url))
+
+
+def check_store_address(url: str) -> None:
+    """Raise InvalidInput unless `url` has the form of a store's address, absolute or relative to the cluster's.
+
+    Every process opens the stores that are registered, so an address without this form would stop all of them.
+    """
+    if not url.strip():
+        raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
+    if len(url) > MAX_LENGTH or not url.isprintable():
+        raise InvalidInput(f"the address of a store has up to {MAX_LENGTH:,} printable characters, found {shown(url)}")
+    scheme = scheme_of(url)
+    if scheme is not None and (_FILE if scheme == "file" else _ON_A_SERVER).fullmatch(url) is None:
+        wanted = "file:///path" if scheme == "file" else f"{scheme}:// and a name"
+        raise InvalidInput(f"wanted the address of a store, {wanted}, found {shown(url)}")

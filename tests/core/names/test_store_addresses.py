@@ -1,0 +1,76 @@
+"""Addresses of stores: one that nothing can open is refused where it is decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.commands import CreateCluster, NewStore, RegisterStore
+from sparklog.core.decide.topics import decide_create_cluster
+from sparklog.core.errors import InvalidInput
+from sparklog.core.names.store_addresses import check_store_address, is_relative
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+from sparklog.storage.open_store import join_url
+from tests.core.decided_log import DecidedLog
+
+LEGAL = [
+    ".",
+    "zone-a",
+    "../zone-b",
+    "/var/log store",
+    "file:///var/log",
+    "file:/var/log",
+    "file://localhost/var/log",
+    "memory://name",
+    "s3://bucket",
+    "s3a://bucket/pre/fix",
+    "gs://bucket/prefix",
+    "hdfs://host:8020/path",
+    "abfs://container@account.dfs.core.windows.net/prefix",
+]
+ILLEGAL = [
+    "",
+    "  ",
+    "s3:/bucket",
+    "s3://",
+    "s3:///prefix",
+    "s3:bucket",
+    "s3://key:secret@bucket",
+    "hdfs://",
+    "gs:///x",
+    "memory://",
+    "file://host/path",
+    "file://",
+    "ftp://host/path",
+    "http://host:7400",
+    "broker:9092",
+    "zone\0a",
+    "zone\x1b[2Ja",
+    "zone\u202ea",
+    "zone\na",
+    "x" * 2_049,
+]
+
+
+@pytest.mark.parametrize("url", LEGAL)
+def test_a_legal_address_can_be_opened(url: str) -> None:
+    check_store_address(url)
+    assert join_url("file:///clusters/one", url)
+
+
+@pytest.mark.parametrize("url", ILLEGAL)
+@pytest.mark.parametrize("first", [True, False])
+def test_another_is_refused_for_the_first_stores_and_for_later_ones(url: str, first: bool) -> None:
+    new = NewStore(StoreId("z"), url, "life-z")
+    with pytest.raises(InvalidInput) as raised:
+        decide_create_cluster(ClusterState(), CreateCluster("c" * 32, (new,))) if first else _register(new)
+    assert "secret" not in raised.value.message
+    assert len(raised.value.message) < 500
+
+
+def _register(new: NewStore) -> None:
+    DecidedLog().submit(RegisterStore(new))
+
+
+def test_relative_addresses_are_told_from_absolute_ones() -> None:
+    assert [is_relative(url) for url in LEGAL] == [True] * 3 + [False] * 10
