@@ -65,6 +65,17 @@ class LostCluster:
         """The copies of the chain's objects of one kind on a store: log/*, snapshot, chunks or commands."""
         return sorted(path for path in self.path(store, "copies").glob(f"*/{kind}/*") if path.is_file())
 
+    @contextmanager
+    def without_copies(self, *stores: str) -> Iterator[None]:
+        """Inside the block, these stores take no copies of the metadata."""
+        for store in stores:
+            self.path(store, "copies").rename(self.folder / f"{store}-copies")
+            self.path(store, "copies").write_text("not a folder")
+        yield
+        for store in stores:
+            self.path(store, "copies").unlink()
+            (self.folder / f"{store}-copies").rename(self.path(store, "copies"))
+
     def restored(self) -> Cluster:
         return sparklog.connect(self.new_url)
 

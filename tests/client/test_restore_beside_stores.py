@@ -51,19 +51,32 @@ def test_a_store_that_was_added_is_found_though_it_alone_has_the_newest_copies(
     """Its id sorts first, and the other stores are away for the processes that write."""
     once_copied.append("1")
     once_copied.add("a")
-    for store in "bc":
-        Path(once_copied.stores[store], "copies").rename(once_copied.folder / f"{store}-copies")
-        Path(once_copied.stores[store], "copies").write_text("not a folder")
-    with sparklog.connect(once_copied.url) as cluster:
+    with once_copied.without_copies("b", "c"), sparklog.connect(once_copied.url) as cluster:
         cluster.create_topic("later", assignment=[["a"]])
-    for store in "bc":
-        Path(once_copied.stores[store], "copies").unlink()
-        (once_copied.folder / f"{store}-copies").rename(Path(once_copied.stores[store], "copies"))
     shutil.rmtree(once_copied.url)
     once_copied.restore(source)
     with once_copied.restored() as cluster:
         assert values(cluster) == ["1"]
         assert cluster.topics() == ["later", "t"]
+
+
+@pytest.mark.parametrize("options", [{}, {"accept_loss": True}])
+def test_a_newer_snapshot_on_another_store_is_read_though_the_first_one_has_older_entries(
+    once_copied: LostCluster, options: dict[str, bool]
+) -> None:
+    """The first one was away, and vacuum has deleted what the snapshot covers on the other one."""
+    once_copied.append("1")
+    with once_copied.without_copies("b"), sparklog.connect(once_copied.url) as cluster:
+        append(cluster, "2")
+        append(cluster, "3")
+        cluster.connection.committer.snapshots.write()
+        append(cluster, "4")
+    for copy in once_copied.copied("c", "log/*")[:-1]:
+        copy.unlink()
+    shutil.rmtree(once_copied.url)
+    assert once_copied.restore("b", **options).newer is None
+    with once_copied.restored() as cluster:
+        assert values(cluster) == ["1", "2", "3", "4"]
 
 
 def test_a_store_is_not_added_while_no_store_that_may_have_copies_can_be_told(once_copied: LostCluster) -> None:

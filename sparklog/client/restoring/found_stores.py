@@ -25,6 +25,7 @@ from sparklog.core.types import StoreId
 from sparklog.log.checkpoint_files import newest_checkpoint
 from sparklog.log.cluster_stores import open_registered
 from sparklog.log.incarnation import Incarnation, read_incarnation
+from sparklog.storage.keys import SNAPSHOTS, parse_snapshot_key
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 
@@ -234,9 +235,14 @@ class FoundStores:
             return
         if chain_id != self.chain_id:
             self.chain_id, self.head = chain_id, Head()
-        follower = Follower(MirroredChain(self._targets(), chain_id, accept_loss=self._accept_loss))
-        follower.publish(self.head)
-        self.head = follower.catch_up()
+        chain = MirroredChain(self._targets(), chain_id, accept_loss=self._accept_loss)
+        follower = Follower(chain)
+        newest = chain.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        if newest is None or parse_snapshot_key(newest) <= self.head.n:
+            follower.publish(self.head)  # a newer snapshot is read instead: the entries up to it may be on no store
+        follower.catch_up()
+        follower.publish(self.head)  # no entry that was read before is given up
+        self.head = follower.head
 
     def _newest_chain(self) -> str | None:
         """The id of the newest chain that has a mirror on a found store; None without any mirror.

@@ -1,6 +1,7 @@
 """What happened in a run, and what was promised. Every check of a promise is here.
 
-P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused.
+P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused. It is
+    never refused for entries that a store which was found has whole, and accepting loss never gives such entries up.
 P2  Once a cluster is restored, no process of the old chain acknowledges anything that the new one lacks, except on
     stores that the restore was to leave out, until they are added again.
 P3  One chain lives at a time; a chain id has one first entry, and one entry of a number.
@@ -13,8 +14,9 @@ P7  An entry is acknowledged only once as many stores have had a copy of it as i
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -28,12 +30,13 @@ from sparklog.chain.snapshot import snapshot
 from sparklog.client.restoring.restore_cluster import Restored
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.describe.state_differences import differing_parts
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import ChainDamaged, SparklogError
 from sparklog.core.records import ClusterRestored
 from sparklog.core.state import CHAIN_ENTRIES, first_entry
 from sparklog.core.state_invariants import check
 from sparklog.storage.keys import (
     COPIES,
+    INCARNATION,
     LOG,
     OWNERS,
     RESTORES,
@@ -52,6 +55,8 @@ from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place
 
 Report = Callable[[str], None]
+_BEYOND = re.compile(r"the copies of cluster (?P<chain>\w+) end with entry (?P<last>[\d,]+), but store \S+ at (?P<url>\S+) has ")
+_DAMAGED = re.compile(r"(?:entry|the snapshot|a part of a snapshot|the body)\b.* at \S+/copies/(?P<chain>\w+)/")
 
 
 class NobodyCanKnow(BaseException):
@@ -296,12 +301,20 @@ class History:
                 ):
                     yield manifest.n
 
-    def whole_to(self, store: Place, chain: str) -> int:
-        """The entry up to which one store by itself has the chain; -1 if it has not even its beginning."""
-        last = max(self.whole_snapshots(store, chain), default=-1)
+    def whole_to(self, store: Place, chain: str, before: int | None = None) -> int:
+        """The entry up to which one store by itself has the chain; -1 if it has not even its beginning.
+
+        `before`: only what was put before that step counts.
+        """
+
+        def in_time(key: str) -> bool:
+            return key in store.bodies and (before is None or store.put_at[key] < before)
+
+        snapshots = self.whole_snapshots(store, chain)
+        last = max((n for n in snapshots if in_time(mirror_key(chain, snapshot_key(n)))), default=-1)
         entries = self.entries[chain]
-        while (body := store.bodies.get(mirror_key(chain, entry_key(last + 1)))) is not None:
-            if body != entries.get(last + 1):
+        while in_time(key := mirror_key(chain, entry_key(last + 1))):
+            if store.bodies[key] != entries.get(last + 1):
                 break
             last += 1
         return last
@@ -359,8 +372,7 @@ class History:
             self.report(f"P3: {chain[:8]} was restored from {parent[:8]}, and {self.current[:8]} lives")
             return
         self.generations.append(Generation(chain, parent, record.last, self.step(), without))
-        if not loss_accepted:
-            self._check_acks(chain, parent, record.last, without)
+        self._check_acks(chain, parent, record.last, without, loss_accepted=loss_accepted)
         self._check_state(chain)
 
     def _marked(self, chain: str) -> set[str]:
@@ -383,8 +395,48 @@ class History:
         body = place.bodies.get(entry_key(self.first[chain][0]))
         return known if body is None or is_mark(body) else known | {place.url}
 
-    def _check_acks(self, chain: str, parent: str, last: int, without: frozenset[str]) -> None:
-        """P1."""
+    def refused(self, error: SparklogError, sources: Collection[str], without: Collection[str], begun: int) -> None:
+        """P1: a restore from `sources`, which began at step `begun`, is refused.
+
+        If the reason is damage, or that a store has entries which can't be used, no store may have had them whole.
+        """
+        if not isinstance(error, ChainDamaged):
+            return
+        if (beyond := _BEYOND.search(error.message)) is not None:
+            chain, last, stores = beyond["chain"], int(beyond["last"].replace(",", "")), {beyond["url"]}
+        elif (damaged := _DAMAGED.match(error.message)) is not None:
+            chain = damaged["chain"]
+            last, stores = self._acknowledged_before(chain, begun) - 1, self._found_from(sources) - set(without)
+        else:
+            return
+        for url in sorted(stores):
+            whole = self.whole_to(self.stores[url], chain, begun)
+            if whole > last and self._is_as_registered(url, chain, whole):
+                self.report(f"P1: {_named([url])} was whole up to entry {whole} before a restore was refused: {error}")
+
+    def _acknowledged_before(self, chain: str, step: int) -> int:
+        """The newest entry of a chain that was acknowledged before that step."""
+        return max((ack.n for ack in self.acks if ack.chain == chain and ack.step < step), default=0)
+
+    def _found_from(self, sources: Collection[str]) -> set[str]:
+        """The stores that are known to these, or to stores that are known to these."""
+        found: set[str] = set()
+        new = set(sources)
+        while new:
+            found |= new
+            new = {url for url in self.stores if self._told_of(url) & found} - found
+        return found
+
+    def _is_as_registered(self, url: str, chain: str, n: int) -> bool:
+        """Whether the store has the life that it is registered with as of an entry."""
+        body = self.stores[url].bodies.get(INCARNATION, b"")
+        registered = self.model(chain, n).state.stores.values()
+        return any(store.url == url and store.incarnation.encode() in body for store in registered)
+
+    def _check_acks(
+        self, chain: str, parent: str, last: int, without: frozenset[str], *, loss_accepted: bool
+    ) -> None:
+        """P1. With `loss_accepted`, only what one store by itself has whole."""
         acks = [ack for ack in self.acks if ack.chain == parent and ack.n > last]
         if not acks:
             return
@@ -395,7 +447,7 @@ class History:
             living = [
                 url
                 for url in sorted(ack.holders | set(self.stores))
-                if url in registered and url not in beside and self._lives_on(url, ack)
+                if url in registered and url not in beside and self._lives_on(url, ack, alone=loss_accepted)
             ]
             if living:
                 then = {store.url for store in self.model(parent, last).state.stores.values()}
@@ -410,13 +462,19 @@ class History:
                 )
                 return
 
-    def _lives_on(self, url: str, ack: Ack) -> bool:
-        """Whether a store has the entry that was acknowledged: one that counted then, or has got it before its mark."""
+    def _lives_on(self, url: str, ack: Ack, *, alone: bool) -> bool:
+        """Whether a store has the entry that was acknowledged: one that counted then, or has got it before its mark.
+
+        `alone`: whether it also has all that leads to the entry.
+        """
         store = self.stores[url]
+        owner = owner_key(len(self.model(ack.chain, ack.n).state.ancestors) + 1)
+        before = store.put_at[owner] if owner in store.bodies else None
+        if alone:
+            return self.whole_to(store, ack.chain, before) >= ack.n
         if url in ack.holders and max(store.hurt_at, store.flipped_at) < 0:
             return True
-        owner = owner_key(len(self.model(ack.chain, ack.n).state.ancestors) + 1)
-        return self.has_now(store, ack.chain, ack.n, before=store.put_at[owner] if owner in store.bodies else None)
+        return self.has_now(store, ack.chain, ack.n, before=before)
 
     def _check_state(self, chain: str) -> None:
         """P6."""

@@ -68,6 +68,7 @@ def begin(
 def _run(world: World, run: Run, *, dry_run: bool) -> None:
     attempt, process = run.attempt, run.process
     options: dict[str, Any] = dict(attempt.options)
+    begun = world.scheduler.steps
     world.count("restore")
     try:
         run.result = restore_cluster(attempt.url, attempt.sources, without=attempt.without, dry_run=dry_run, **options)
@@ -75,6 +76,7 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         run.error = error
         world.refused(process, error)
         world.count("restore-refused")
+        world.history.refused(error, attempt.sources.values(), process.without, begun)
         written = [key for _, key in process.wrote if not key.startswith(PROBES)]
         if written and not process.marked and not _is_marked(world, attempt.url):
             world.broken(f"P4: {process.name} was refused before its first mark, and wrote {written}: {error}")
