@@ -7,10 +7,13 @@ big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches
     -------------------------------------  --------------  ------  -----------------
     columns, stores                        SparklogSource  driver  plan_requests.py
     plan_read                              PlannedRead     driver  plan_requests.py
-    stream_tasks                           ColumnStream    driver  plan_requests.py
+    stream_start, stream_target            LogStream       driver  stream_requests.py
+    stream_end, stream_tasks               LogStream       driver  stream_requests.py
     read, next, close                      PythonReader    task    read_requests.py
     plan_write                             LogWrite        driver  write_requests.py
     commit_write, abort_write              LogBatchWrite   driver  write_requests.py
+    plan_micro_batch                       LogWrite        driver  stream_requests.py
+    commit_micro_batch, abort_micro_batch  LogStreamWrite  driver  stream_requests.py
     refuse_row, blame_stores               TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
@@ -32,13 +35,14 @@ import sparklog
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
+from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "4"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "5"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
-_REQUESTS: Final = PLAN_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
+_REQUESTS: Final = PLAN_REQUESTS | STREAM_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
 
 Reply = tuple[bytes, bytes | memoryview]  # kind, payload
 

@@ -30,13 +30,17 @@ final class LogBatchWrite implements BatchWrite {
     return new TaskWriterFactory(columns, begun.get("task").toString(), Planner.pythonCommand());
   }
 
-  /**
-   * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
-   * submits the same command, which lands once (`BatchWriter.commit`).
-   */
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    ObjectNode request = end("commit_write", messages);
+    commit(with(end("commit_write"), messages), UNKNOWN);
+  }
+
+  /**
+   * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
+   * submits the same command, which lands once (`BatchWriter.commit`). `unknown`: the beginning of the error if none
+   * answers.
+   */
+  static void commit(ObjectNode request, String unknown) {
     SparklogException unanswered = null;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
       try {
@@ -52,12 +56,12 @@ final class LogBatchWrite implements BatchWrite {
         }
       }
     }
-    throw new SparklogException(UNKNOWN + unanswered.getMessage(), unanswered).inDriver("commit");
+    throw new SparklogException(unknown + unanswered.getMessage(), unanswered).inDriver("commit");
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    ask(end("abort_write", new WriterCommitMessage[0]), "abort");
+    ask(with(end("abort_write"), new WriterCommitMessage[0]), "abort");
   }
 
   /** The planner's answer. Throws its error as Spark does if the Python data source fails while it does `action`. */
@@ -69,9 +73,13 @@ final class LogBatchWrite implements BatchWrite {
     }
   }
 
-  private ObjectNode end(String request, WriterCommitMessage[] messages) {
+  private ObjectNode end(String request) {
     ObjectNode end = Planner.JSON.createObjectNode().put("name", request);
-    end.set("writer", begun.get("writer"));
+    return end.set("writer", begun.get("writer"));
+  }
+
+  /** The request with the messages of the tasks. */
+  static ObjectNode with(ObjectNode end, WriterCommitMessage[] messages) {
     ArrayNode sent = end.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message == null) {

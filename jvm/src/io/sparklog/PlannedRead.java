@@ -1,7 +1,6 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,20 +24,24 @@ final class PlannedRead {
 
   synchronized List<TaskToRead> tasks() {
     if (tasks == null) {
-      tasks = ask(Planner.request("plan_read", options));
+      tasks = tasks(ask());
     }
     return tasks;
   }
 
-  /** The tasks that the planner answers. */
-  static List<TaskToRead> ask(ObjectNode request) {
+  private JsonNode ask() {
     JsonNode reply;
     try {
-      reply = Planner.ofDriver().ask(request);
+      reply = Planner.ofDriver().ask(Planner.request("plan_read", options));
     } catch (SparklogException error) {
       throw error.inDriver("plan");
     }
     reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
+    return reply;
+  }
+
+  /** The tasks in the planner's answer, of a batch or a micro-batch. */
+  static List<TaskToRead> tasks(JsonNode reply) {
     List<TaskToRead> planned = new ArrayList<>();
     for (JsonNode task : reply.get("tasks")) {
       planned.add(TaskToRead.of(task));

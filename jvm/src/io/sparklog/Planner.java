@@ -37,7 +37,7 @@ final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "4"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "5"; // of the messages; another sparklog may speak another one
   static final String FAILED = "PLANNER_FAILED"; // an error of the planner itself, in place of an answer
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;

@@ -1,5 +1,7 @@
 package io.sparklog;
 
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.QueryContext;
@@ -15,8 +17,16 @@ public final class SparklogException extends RuntimeException {
     super(message, cause);
   }
 
-  /** Throws, in place of returning it, the error that Spark raises if the Python data source fails in the driver. */
+  /**
+   * Throws, in place of returning it, the error that Spark raises if the Python data source fails in the driver. If the
+   * thread was interrupted, throws what tells Spark so: a query that is stopped has not failed.
+   */
   RuntimeException inDriver(String action) {
+    if (getCause() instanceof InterruptedException) {
+      InterruptedIOException interrupted = new InterruptedIOException(getMessage());
+      interrupted.initCause(this);
+      throw new UncheckedIOException(interrupted);
+    }
     throw unchecked(new AnalysisException(CONDITION, parameters(action)));
   }
 
