@@ -100,9 +100,13 @@ class _WritePlanForJava(msgspec.Struct):
 
 
 class _PlannedWrite(msgspec.Struct):
-    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
+    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort.
+
+    `if_unknown`: what to do if no planner answers the commit.
+    """
 
     writer: bytes
+    if_unknown: str
     task: _WritePlanForJava
 
 
@@ -190,7 +194,7 @@ def _plan_write(payload: bytes) -> bytes:
     if task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), task))
 
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:

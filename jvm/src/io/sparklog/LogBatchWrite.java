@@ -12,9 +12,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 /** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
 final class LogBatchWrite implements BatchWrite {
   private static final int ATTEMPTS = 3;
-  private static final String UNKNOWN =
-      "COMMIT_OUTCOME_UNKNOWN: the rows may have been written, all of them or none: look before you write them again"
-          + " (with txnAppId and txnVersion a repeat is safe); ";
+  static final String UNKNOWN = "COMMIT_OUTCOME_UNKNOWN: ";
 
   private final RowColumns columns;
   private final JsonNode begun;
@@ -37,22 +35,22 @@ final class LogBatchWrite implements BatchWrite {
   @Override
   public void commit(WriterCommitMessage[] messages) {
     ObjectNode request = end("commit_write", messages);
-    SparklogException unanswered = null;
+    Planner.Unanswered unanswered = null;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
       try {
-        Planner.ofDriver().ask(request);
+        Planner.ofDriver().askOnce(request);
         return;
-      } catch (SparklogException error) {
-        if (!error.getMessage().startsWith(Planner.FAILED)) {
-          throw error.inDriver("commit");
-        }
+      } catch (Planner.Unanswered error) {
         unanswered = error;
         if (Thread.currentThread().isInterrupted()) {
           break; // it would not wait for the next answer either
         }
+      } catch (SparklogException error) {
+        throw error.inDriver("commit");
       }
     }
-    throw new SparklogException(UNKNOWN + unanswered.getMessage(), unanswered).inDriver("commit");
+    String unknown = UNKNOWN + begun.get("if_unknown").asText() + "; " + unanswered.getMessage();
+    throw new SparklogException(unknown, unanswered).inDriver("commit");
   }
 
   @Override

@@ -143,7 +143,7 @@ public final class LogCatalog implements StagingTableCatalog {
         given.put(key, value);
       }
     });
-    if (!ask(request).asBoolean()) {
+    if (!change(request, table).asBoolean()) {
       throw new TableAlreadyExistsException(table);
     }
     return new TopicTable(name, table.name(), options, properties);
@@ -169,7 +169,7 @@ public final class LogCatalog implements StagingTableCatalog {
         throw refused("only TBLPROPERTIES of a topic can be altered", change.getClass().getSimpleName());
       }
     }
-    ask(request);
+    change(request, table);
     return loadTable(table);
   }
 
@@ -189,7 +189,7 @@ public final class LogCatalog implements StagingTableCatalog {
 
   private boolean isDropped(Identifier table, boolean withRecords) {
     ObjectNode request = request("drop_topic", table).put("with_records", withRecords);
-    return table.namespace().length == 0 && ask(request).asBoolean();
+    return table.namespace().length == 0 && change(request, table).asBoolean();
   }
 
   @Override
@@ -208,6 +208,22 @@ public final class LogCatalog implements StagingTableCatalog {
   private static JsonNode ask(ObjectNode request) {
     try {
       return Planner.ofDriver().ask(request);
+    } catch (SparklogException error) {
+      throw error.inDriver("plan");
+    }
+  }
+
+  /** The answer to a request that changes a topic. */
+  private JsonNode change(ObjectNode request, Identifier table) {
+    try {
+      return Planner.ofDriver().askOnce(request);
+    } catch (Planner.Unanswered error) {
+      if (!error.isSent) {
+        throw error.inDriver("plan");
+      }
+      String look = "the statement may have changed topic " + table.name() + ": look with SHOW TBLPROPERTIES " + name + "."
+          + table.name() + " before it is run again; ";
+      throw new SparklogException(LogBatchWrite.UNKNOWN + look + error.getMessage(), error).inDriver("plan");
     } catch (SparklogException error) {
       throw error.inDriver("plan");
     }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.AnalysisException;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** An error of sparklog. Its message is that of the Python data source: class, code and text. */
-public final class SparklogException extends RuntimeException {
+public class SparklogException extends RuntimeException {
   private static final String CONDITION = "PYTHON_DATA_SOURCE_ERROR";
 
   SparklogException(String message, Throwable cause) {
