@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +23,19 @@ _OPENED: Final = [
 
 
 def run_java(name: str, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Compile the program `name` of this folder, and run it to its end. Skips the test without a compiler."""
+    """Run the program `name` of this folder to its end. Skips the test without a compiler."""
+    path = os.pathsep.join([_classes(name).name, str(jar()), f"{_JARS}/*"])
+    command = [java(), "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=3500, env=env)
+
+
+@cache
+def _classes(name: str) -> tempfile.TemporaryDirectory[str]:
+    """The folder with the compiled program, which goes with this process."""
     path = os.pathsep.join([str(jar()), f"{_JARS}/*"])
     compiler = javac()
     assert compiler is not None
-    with tempfile.TemporaryDirectory() as classes:
-        source = str(_FOLDER / f"{name}.java")
-        subprocess.run([compiler, "-nowarn", "-cp", path, "-d", classes, source], check=True)
-        command = [java(), "-Xmx512m", *_OPENED, "-cp", f"{classes}{os.pathsep}{path}", f"io.sparklog.{name}"]
-        return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=3500, env=env)
+    classes = tempfile.TemporaryDirectory()
+    source = str(_FOLDER / f"{name}.java")
+    subprocess.run([compiler, "-nowarn", "-cp", path, "-d", classes.name, source], check=True)
+    return classes

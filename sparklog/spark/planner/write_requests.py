@@ -172,8 +172,8 @@ class _Failures(msgspec.Struct):
 def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write, as JSON; null if the Python data source must plan it instead.
 
-    Python plans a write that Java can't do, because of a column's type or of a store. It also raises the errors of
-    wrong options, and skips a write that was already done.
+    Python plans a write that Java can't do, because of a column's type or of a store, and skips a write that was
+    already done. Raises the errors of a write that is refused.
     """
     request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
@@ -186,7 +186,7 @@ def _plan_write(payload: bytes) -> bytes:
     schema = StructType.fromJson(msgspec.json.decode(request.schema))
     try:
         writer = _writer(request.options, schema)
-    except (SparklogError, PySparkException):
+    except PySparkException:  # the Python data source raises it in its own way
         return b"null"
     if writer is None or writer.done is not None:
         return b"null"
@@ -199,15 +199,18 @@ def _plan_write(payload: bytes) -> bytes:
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     from sparklog.options.typed import parse_write_options
+    from sparklog.spark.schema import check_written
     from sparklog.spark.table_options import check_written_options
     from sparklog.spark.write.batch_writer import planned_writer
 
+    check_written_options(given, schema)
+    options = parse_write_options(given, default_cluster())
+    check_written(schema, options.topic)
     if any(
         field.dataType.simpleString() not in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema
     ):
         return None
-    check_written_options(given, schema)
-    return planned_writer(parse_write_options(given, default_cluster()), schema)
+    return planned_writer(options, schema)
 
 
 def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
