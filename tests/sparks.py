@@ -22,7 +22,8 @@ FEATURES = {
     "latest": (
         "`latest` in a batch read",
         "4.0 plans each use of a DataFrame anew, up to what there is then; give `endingOffsets`, or `persist()` the "
-        "DataFrame, if several uses must see the same records. Since 4.1 it is bound once, also in a join of a stream",
+        "DataFrame, if several uses must see the same records. Since 4.1 it is bound once, also in a join of a stream; "
+        "with sparklog's JAR, each micro-batch reads a topic that it is joined with up to its present end",
     ),
     "metadata": ("The log's own state (`metadata`)", ""),
     "table": ("`CREATE TABLE … USING sparklog`, `SELECT`", ""),

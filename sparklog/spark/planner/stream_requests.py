@@ -89,11 +89,13 @@ class _WrittenMicroBatch(msgspec.Struct):
 class _BegunWrite(msgspec.Struct):
     """The plan of a micro-batch that Java may write. `plan`: the WritePlan in MessagePack, for the commit.
 
-    `skipped`: the query has written the micro-batch already, so its tasks upload nothing.
+    `skipped`: the query has written the micro-batch already, so its tasks upload nothing. `if_unknown`: what to do if
+    no planner answers the commit.
     """
 
     plan: bytes
     skipped: bool
+    if_unknown: str
     task: WritePlanForJava
 
 
@@ -172,7 +174,12 @@ def _plan_micro_batch(payload: bytes) -> bytes:
         from pyspark.sql.types import StructType
 
         from sparklog.spark.table_options import check_written_options
-        from sparklog.spark.write.stream_writer import is_written, micro_batch_of, plan_micro_batch
+        from sparklog.spark.write.stream_writer import (
+            is_written,
+            micro_batch_of,
+            micro_batch_writer,
+            plan_micro_batch,
+        )
     except ImportError:  # Spark's workers find pyspark where this process does not
         return b"null"
     schema = StructType.fromJson(msgspec.json.decode(request.schema))
@@ -185,7 +192,8 @@ def _plan_micro_batch(payload: bytes) -> bytes:
     task = plan_for_java(plan)
     if task is None:
         return b"null"
-    return msgspec.json.encode(_BegunWrite(plan, is_written(micro_batch, written), task))
+    if_unknown = micro_batch_writer(options, plan, micro_batch).if_unknown()
+    return msgspec.json.encode(_BegunWrite(plan, is_written(micro_batch, written), if_unknown, task))
 
 
 def _commit_micro_batch(payload: bytes) -> bytes:

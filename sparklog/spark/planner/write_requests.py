@@ -100,9 +100,13 @@ class WritePlanForJava(msgspec.Struct):
 
 
 class _PlannedWrite(msgspec.Struct):
-    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
+    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort.
+
+    `if_unknown`: what to do if no planner answers the commit.
+    """
 
     writer: bytes
+    if_unknown: str
     task: WritePlanForJava
 
 
@@ -170,8 +174,8 @@ class _Failures(msgspec.Struct):
 def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write, as JSON; null if the Python data source must plan it instead.
 
-    Python plans a write that Java can't do, because of a column's type or of a store. It also raises the errors of
-    wrong options, and skips a write that was already done.
+    Python plans a write that Java can't do, because of a column's type or of a store, and skips a write that was
+    already done. Raises the errors of a write that is refused.
     """
     request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
@@ -184,7 +188,7 @@ def _plan_write(payload: bytes) -> bytes:
     schema = StructType.fromJson(msgspec.json.decode(request.schema))
     try:
         writer = _writer(request.options, schema)
-    except (SparklogError, PySparkException):
+    except PySparkException:  # the Python data source raises it in its own way
         return b"null"
     if writer is None or writer.done is not None:
         return b"null"
@@ -192,18 +196,21 @@ def _plan_write(payload: bytes) -> bytes:
     if task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), task))
 
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     from sparklog.options.typed import parse_write_options
+    from sparklog.spark.schema import check_written
     from sparklog.spark.table_options import check_written_options
     from sparklog.spark.write.batch_writer import planned_writer
 
+    check_written_options(given, schema)
+    options = parse_write_options(given, default_cluster())
+    check_written(schema, options.topic)
     if not java_takes(schema):
         return None
-    check_written_options(given, schema)
-    return planned_writer(parse_write_options(given, default_cluster()), schema)
+    return planned_writer(options, schema)
 
 
 def java_takes(schema: StructType) -> bool:

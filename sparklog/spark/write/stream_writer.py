@@ -115,6 +115,12 @@ def is_written(micro_batch: MicroBatch, written: Mapping[str, int]) -> bool:
     return micro_batch.batch_id <= written.get(micro_batch.query_id, -1)
 
 
+def micro_batch_writer(options: WriteOptions, plan: bytes, micro_batch: MicroBatch, made_of: str = "") -> BatchWriter:
+    """Return the writer of the batch write that a micro-batch is. `made_of`: the digest of its input offsets."""
+    transaction = ApplicationVersion(micro_batch.query_id, micro_batch.batch_id, micro_batch.run_id, made_of)
+    return BatchWriter(msgspec.structs.replace(options, transaction=transaction), plan, None)
+
+
 def commit_micro_batch(
     options: WriteOptions,
     plan: bytes,
@@ -133,11 +139,10 @@ def commit_micro_batch(
     """
     logged = _logged_offsets(options, micro_batch)
     made_of = "" if logged is None else digest_of(logged)
-    transaction = ApplicationVersion(micro_batch.query_id, micro_batch.batch_id, micro_batch.run_id, made_of)
     if skipped:
-        _check_still_written(options, transaction)
-    written = msgspec.structs.replace(options, transaction=transaction)
-    BatchWriter(written, plan, None).commit(messages, _consumed(options, transaction, logged))
+        _check_still_written(options, micro_batch)
+    consumed = _consumed(options, micro_batch.query_id, logged)
+    micro_batch_writer(options, plan, micro_batch, made_of).commit(messages, consumed)
 
 
 def warn_of_abort(batch_id: int) -> None:
@@ -212,7 +217,7 @@ def _logged_offsets(options: WriteOptions, micro_batch: MicroBatch) -> bytes | N
     return logged_if_readable(options.checkpoint, query_id, batch_id)
 
 
-def _consumed(options: WriteOptions, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
+def _consumed(options: WriteOptions, query_id: str, logged: bytes | None) -> CommitOffsets | None:
     """Return the command that commits the input offsets of the micro-batch, or None if there is nothing to commit.
 
     It is None without a group, and if no committed offset would change. Raises InvalidInput if the query reads no
@@ -224,20 +229,20 @@ def _consumed(options: WriteOptions, transaction: ApplicationVersion, logged: by
     if not isinstance(consumed, ConsumedByQuery) or logged is None:
         return None
     state = shared(options.cluster, options.storage).follower.newest_state()
-    ends = ends_of(logged, transaction.app_id, state.chain_id)
+    ends = ends_of(logged, query_id, state.chain_id)
     return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
 
-def _check_still_written(options: WriteOptions, transaction: ApplicationVersion) -> None:
+def _check_still_written(options: WriteOptions, micro_batch: MicroBatch) -> None:
     """Raise WriteLost if an unclean election has given up the micro-batch since its write was planned.
 
     It was already written at that time, so its tasks uploaded nothing that could replace it.
     """
     state = shared(options.cluster, options.storage).follower.newest_state()
-    known = state.applications.get(transaction.app_id)
-    if known is None or not known.has_written(transaction.version):
+    known = state.applications.get(micro_batch.query_id)
+    if known is None or not known.has_written(micro_batch.batch_id):
         raise WriteLost(
-            f"micro-batch {transaction.version} of query {transaction.app_id} was already written when it was "
+            f"micro-batch {micro_batch.batch_id} of query {micro_batch.query_id} was already written when it was "
             "planned again, but is lost now: start the query again to write it"
         )
 

@@ -12,9 +12,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 /** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
 final class LogBatchWrite implements BatchWrite {
   private static final int ATTEMPTS = 3;
-  private static final String UNKNOWN =
-      "COMMIT_OUTCOME_UNKNOWN: the rows may have been written, all of them or none: look before you write them again"
-          + " (with txnAppId and txnVersion a repeat is safe); ";
+  static final String UNKNOWN = "COMMIT_OUTCOME_UNKNOWN: ";
 
   private final RowColumns columns;
   private final JsonNode begun;
@@ -32,31 +30,32 @@ final class LogBatchWrite implements BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    commit(with(end("commit_write"), messages), UNKNOWN);
+    try {
+      commit(with(end("commit_write"), messages), begun.get("if_unknown").asText());
+    } catch (SparklogException error) {
+      throw error.inDriver("commit");
+    }
   }
 
   /**
    * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
-   * submits the same command, which lands once (`BatchWriter.commit`). `unknown`: the beginning of the error if none
-   * answers.
+   * submits the same command, which lands once (`BatchWriter.commit`). `ifUnknown`: what to do if none answers. Throws
+   * SparklogException.
    */
-  static void commit(ObjectNode request, String unknown) {
-    SparklogException unanswered = null;
+  static void commit(ObjectNode request, String ifUnknown) {
+    Planner.Unanswered unanswered = null;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
       try {
-        Planner.ofDriver().ask(request);
+        Planner.ofDriver().askOnce(request);
         return;
-      } catch (SparklogException error) {
-        if (!error.getMessage().startsWith(Planner.FAILED)) {
-          throw error.inDriver("commit");
-        }
+      } catch (Planner.Unanswered error) {
         unanswered = error;
         if (Thread.currentThread().isInterrupted()) {
           break; // it would not wait for the next answer either
         }
       }
     }
-    throw new SparklogException(unknown + unanswered.getMessage(), unanswered).inDriver("commit");
+    throw new SparklogException(UNKNOWN + ifUnknown + "; " + unanswered.getMessage(), unanswered);
   }
 
   @Override

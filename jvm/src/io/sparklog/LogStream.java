@@ -133,7 +133,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
     try {
       reply = Planner.ofDriver().ask(request);
     } catch (SparklogException error) {
-      throw error.inDriver("plan");
+      throw error.inStream("plan");
     }
     for (JsonNode warning : reply.get("warnings")) {
       if (said.add(warning.asText())) {

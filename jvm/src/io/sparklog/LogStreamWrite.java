@@ -12,9 +12,6 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 /** A micro-batch whose tasks write in Java. Python has planned it, and commits what they have written, or nothing. */
 final class LogStreamWrite implements StreamingWrite {
   private static final String[] NAMES = {"sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"};
-  private static final String UNKNOWN =
-      "COMMIT_OUTCOME_UNKNOWN: the micro-batch may have been written, or nothing of it: start the query again from its"
-          + " checkpoint, which adds nothing if it was; ";
 
   private final LogicalWriteInfo info;
   private final JsonNode properties;
@@ -33,7 +30,7 @@ final class LogStreamWrite implements StreamingWrite {
     for (String name : NAMES) {
       properties.put(name, SparkContext.getOrCreate().getLocalProperty(name));
     }
-    JsonNode begun = LogBatchWrite.ask(request, "plan");
+    JsonNode begun = ask(request, "plan");
     return begun.isNull() ? null : new LogStreamWrite(info, properties, begun);
   }
 
@@ -49,11 +46,23 @@ final class LogStreamWrite implements StreamingWrite {
     request.set("properties", properties);
     request.set("plan", begun.get("plan"));
     request.set("skipped", begun.get("skipped"));
-    LogBatchWrite.commit(LogBatchWrite.with(request, messages), UNKNOWN);
+    try {
+      LogBatchWrite.commit(LogBatchWrite.with(request, messages), begun.get("if_unknown").asText());
+    } catch (SparklogException error) {
+      throw error.inStream("commit");
+    }
   }
 
   @Override
   public void abort(long batch, WriterCommitMessage[] messages) {
-    LogBatchWrite.ask(Planner.JSON.createObjectNode().put("name", "abort_micro_batch").put("batch_id", batch), "abort");
+    ask(Planner.JSON.createObjectNode().put("name", "abort_micro_batch").put("batch_id", batch), "abort");
+  }
+
+  private static JsonNode ask(ObjectNode request, String action) {
+    try {
+      return Planner.ofDriver().ask(request);
+    } catch (SparklogException error) {
+      throw error.inStream(action);
+    }
   }
 }
