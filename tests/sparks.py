@@ -41,8 +41,8 @@ FEATURES = {
     "stream": ("Stream read: new partitions, all columns", ""),
     "limits": (
         "`maxOffsetsPerTrigger` and the other limits",
-        "before 4.2 each run of `trigger(availableNow=True)` ends after one micro-batch of at most the limits; without "
-        "limits it takes all there is",
+        "without sparklog's JAR, before 4.2 each run of `trigger(availableNow=True)` ends after one micro-batch of at "
+        "most the limits; without limits it takes all there is",
     ),
     "once": (
         "Stream write: each micro-batch once, over restarts and replays",

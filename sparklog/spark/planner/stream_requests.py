@@ -133,7 +133,7 @@ def _stream_tasks(payload: bytes) -> bytes:
     warnings: list[str] = []
     run = _run(request.options, _RunState(), warnings)
     ranges, addresses = run.tasks(_positions(request.start), _positions(request.end))
-    tasks = tasks_for_java([TaskToRead(addresses, each) for each in ranges], run.options.read)
+    tasks = tasks_for_java([TaskToRead(addresses, of_task) for of_task in ranges], run.options.read)
     return msgspec.json.encode(PlannedTasks(tasks, warnings))
 
 

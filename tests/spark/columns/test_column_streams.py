@@ -15,7 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sparklog.client.cluster import Cluster
 from tests.spark.columns.conftest import arguments, below_jvm
+from tests.spark.columns.test_dying_planners import session_of_planner
 from tests.spark.conftest import OneSpark
+from tests.spark.stream.agreement import entries_that_agree
 from tests.spark.stream.driven_stream import send
 from tests.spark.stream.test_streams import rows_of, uploads, values
 
@@ -108,6 +110,41 @@ def test_a_failed_stream_says_why(topics: Cluster, run: Run) -> None:
             run(by)
         texts.append(re.findall(r"sparklog\.core\.errors\..*", str(failed.value))[0].split(" SQLSTATE")[0])
     assert texts[0] == texts[1]
+
+
+DIES_ONCE_IN_EACH_REQUEST = """
+import hashlib
+
+def dies_once(answer):
+    def answer_or_die(payload):
+        reply, digest = answer(payload), hashlib.sha256(payload).hexdigest()
+        deaths = left.read_text().split()
+        if digest not in deaths:
+            left.write_text(" ".join([*deaths, digest]))
+            os._exit(9)
+        return reply
+
+    return answer_or_die
+
+for name, answer in list(planner._REQUESTS.items()):
+    planner._REQUESTS[name] = dies_once(answer)
+"""
+
+
+def test_a_stream_is_exact_though_a_planner_dies_after_each_request(
+    one_spark: OneSpark, topics: Cluster, tmp_path: Path
+) -> None:
+    """Each request is done twice, also each commit."""
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_ONCE_IN_EACH_REQUEST)
+    send(topics, "in", 0, 10)
+    reader = spark.readStream.format("sparklog").option("cluster", topics.connection.url).option("subscribe", "in")
+    rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="6").load().select("value")
+    writer = rows.writeStream.format("sparklog").option("cluster", topics.connection.url).option("topic", "out")
+    writer = writer.option("groupId", "g").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert rows_of(ended(writer.trigger(availableNow=True).start())) == [6, 4]
+    assert values(topics, "out") == [str(number).encode() for number in range(10)]
+    assert entries_that_agree(topics, "g") == 2
+    assert len(left.read_text().split()) > 8, "so many planners died"
 
 
 def test_a_run_survives_the_end_of_its_planner(columnar: SparkSession, topics: Cluster, tmp_path: Path) -> None:

@@ -31,10 +31,8 @@ from tests.spark.columns.writing import save_by_java
 from tests.spark.conftest import OneSpark
 from tests.spark.rewriting import roll_and_delete
 from tests.spark.stream.test_dimensions import joined_with_a_topic_that_grows
-from tests.sparks import SPARK
 
 pytestmark = pytest.mark.spark
-several_micro_batches = pytest.mark.skipif(SPARK < (4, 2), reason="available-now is one micro-batch before Spark 4.2")
 Frame = Callable[..., DataFrame]
 GOLDEN = Path(__file__).parents[2] / "golden" / "format-5" / "cluster"
 ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -185,7 +183,6 @@ def test_metadata_and_what_else_java_does_not_do_stay_with_python(
     assert [row.topic for row in topics.collect()] == ["t"]
 
 
-@several_micro_batches
 def test_java_reads_the_micro_batches_of_a_stream(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
     """Python decides what each micro-batch is; over a restart each record comes once."""
     cluster.create_topic("t", partitions=2)
@@ -213,7 +210,6 @@ def test_a_topic_joined_with_a_stream_is_read_by_java_up_to_its_present_end(
     joined_with_a_topic_that_grows(columnar, cluster, tmp_path)
 
 
-@several_micro_batches
 def test_a_stream_says_how_far_it_is_behind(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
     cluster.create_topic("t", partitions=2)
     cluster.append("t", pa.table({"value": ["v"] * 100, "partition": pa.array([0] * 30 + [1] * 70, pa.int32())}))
