@@ -14,6 +14,7 @@ _REPLICAS: Final = "tests/spark/columns/test_column_replicas.py"
 _FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each_call_of_the_store"
 _PLANNER: Final = "tests/jvm/test_planner.py"
 _DYING: Final = "tests/spark/columns/test_dying_planners.py"
+_STREAMS: Final = "tests/spark/columns/test_column_streams.py"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -23,6 +24,39 @@ def _guard(name: str, guards: str, file: str, text: str, without: str, test: str
 
 
 GUARDS: Final = (
+    # ---- streams -------------------------------------------------------------------------------------
+    _guard(
+        "stream-run",
+        "A planner that is new to a run is told where the run ends.",
+        "LogStream",
+        '.set("run", run);',
+        '.putObject("run");',
+        f"{_STREAMS}::test_a_run_survives_the_end_of_its_planner",
+    ),
+    _guard(
+        "stream-stopped",
+        "A query that is stopped while the planner is asked has not failed.",
+        "SparklogException",
+        "if (Thread.currentThread().isInterrupted()) {",
+        "if (false) {",
+        f"{_STREAMS}::test_a_query_that_is_stopped_while_the_planner_is_asked_has_not_failed",
+    ),
+    _guard(
+        "stream-skipped",
+        "The tasks of a micro-batch that is written already upload nothing.",
+        "LogStreamWrite",
+        'begun.get("skipped").asBoolean() ? null : begun',
+        "begun",
+        f"{_STREAMS}::test_a_checkpoint_continues_by_java_and_by_python",
+    ),
+    Guard(
+        "stream-positions-as-text",
+        "A stream by Java stores the text that a stream by Python stores: Spark compares positions as text.",
+        "sparklog/spark/planner/stream_requests.py",
+        "return json.dumps(to_json(positions))",
+        "return msgspec.json.encode(to_json(positions)).decode()",
+        (f"{_STREAMS}::test_a_checkpoint_continues_by_java_and_by_python",),
+    ),
     _guard(
         "crc",
         "A batch whose bytes are not those of the index is not decoded.",

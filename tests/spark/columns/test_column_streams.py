@@ -19,11 +19,36 @@ from tests.spark.columns.test_dying_planners import session_of_planner
 from tests.spark.conftest import OneSpark
 from tests.spark.stream.agreement import entries_that_agree
 from tests.spark.stream.driven_stream import send
-from tests.spark.stream.test_streams import rows_of, uploads, values
+from tests.spark.stream.test_consumed import filled, test_a_sink_commits_what_its_micro_batch_was_made_from
+from tests.spark.stream.test_streams import (
+    rows_of,
+    sink,
+    stream,
+    test_a_running_query_sees_new_partitions_and_all_columns_are_exact,
+    test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_replay,
+    test_mistakes_are_found_before_anything_runs,
+    uploads,
+    values,
+)
+
+__all__ = [  # tests of streams that each run also does by Java; `make test-columns` does all
+    "filled",
+    "sink",
+    "stream",
+    "test_a_running_query_sees_new_partitions_and_all_columns_are_exact",
+    "test_a_sink_commits_what_its_micro_batch_was_made_from",
+    "test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_replay",
+    "test_mistakes_are_found_before_anything_runs",
+]
 
 pytestmark = pytest.mark.spark
 Run = Callable[..., StreamingQuery]
 Tally = Callable[[], dict[str, int]]
+
+
+@pytest.fixture
+def spark(columnar: SparkSession) -> SparkSession:
+    return columnar
 
 
 @pytest.fixture
