@@ -45,6 +45,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self.options = options
         self._run = StreamRun(options, clock or SystemClock(), self._warn)
         self._said: set[str] = set()  # warnings that need no repetition
+        self._first: StreamPositions | None = None
         self._seen: StreamPositions | None = None  # the end of the last micro-batch; only Spark 4.0 and 4.1 need it
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,9 +54,14 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return StreamReader, (self.options.for_tasks(), schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the positions at which the first run starts. Raises the errors of `StreamRun.start`."""
-        self._seen = self._run.start()
-        return to_json(self._seen)
+        """Return the positions at which the first run starts. Raises the errors of `StreamRun.start`.
+
+        Spark asks more than once before it logs the first micro-batch, and "latest" must not move meanwhile.
+        """
+        if self._first is None:
+            self._first = self._run.start()
+        self._seen = self._first
+        return to_json(self._first)
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None

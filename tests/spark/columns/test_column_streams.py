@@ -172,6 +172,37 @@ def test_a_stream_is_exact_though_a_planner_dies_after_each_request(
     assert len(left.read_text().split()) > 8, "so many planners died"
 
 
+APPENDS_ONCE_A_STREAM_HAS_BEGUN = """
+import pyarrow as pa
+import sparklog
+
+start = planner._REQUESTS["stream_start"]
+
+def start_and_append(payload):
+    reply = start(payload)
+    with sparklog.connect({url!r}) as cluster:
+        cluster.append("in", pa.table({{"value": [b"new"]}}))
+    return reply
+
+planner._REQUESTS["stream_start"] = start_and_append
+"""
+
+
+def test_latest_is_where_the_first_run_began_whenever_spark_asks(
+    one_spark: OneSpark, topics: Cluster, tmp_path: Path
+) -> None:
+    url = topics.connection.url
+    spark, _ = session_of_planner(one_spark, tmp_path, APPENDS_ONCE_A_STREAM_HAS_BEGUN.format(url=url))
+    reader = spark.readStream.format("sparklog").option("cluster", url).option("subscribe", "in")
+    writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    try:
+        query.processAllAvailable()
+        assert rows_of(query) == [1]
+    finally:
+        query.stop()
+
+
 def test_a_run_survives_the_end_of_its_planner(columnar: SparkSession, topics: Cluster, tmp_path: Path) -> None:
     """A run of AvailableNow ends where the log ended when it began, whatever planner is asked."""
     send(topics, "in", 0, 30)

@@ -28,6 +28,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
   private final Map<String, String> options;
   private final String[] columns;
   private final Set<String> said = new HashSet<>(); // warnings that need no repetition
+  private Offset first; // Spark asks for it again, and "latest" must not move meanwhile
   private JsonNode run = Planner.JSON.createObjectNode(); // what the planner wants to get back
 
   LogStream(Map<String, String> options, String[] columns) {
@@ -51,7 +52,10 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
 
   @Override
   public Offset initialOffset() {
-    return new Position(ask(Planner.request("stream_start", options)).get("offset").asText());
+    if (first == null) {
+      first = new Position(ask(Planner.request("stream_start", options)).get("offset").asText());
+    }
+    return first;
   }
 
   @Override
