@@ -22,7 +22,8 @@ FEATURES = {
     "latest": (
         "`latest` in a batch read",
         "4.0 plans each use of a DataFrame anew, up to what there is then; give `endingOffsets`, or `persist()` the "
-        "DataFrame, if several uses must see the same records. Since 4.1 it is bound once, also in a join of a stream",
+        "DataFrame, if several uses must see the same records. Since 4.1 it is bound once, also in a join of a stream; "
+        "with sparklog's JAR, each micro-batch reads a topic that it is joined with up to its present end",
     ),
     "metadata": ("The log's own state (`metadata`)", ""),
     "table": ("`CREATE TABLE … USING sparklog`, `SELECT`", ""),
@@ -40,8 +41,8 @@ FEATURES = {
     "stream": ("Stream read: new partitions, all columns", ""),
     "limits": (
         "`maxOffsetsPerTrigger` and the other limits",
-        "before 4.2 each run of `trigger(availableNow=True)` ends after one micro-batch of at most the limits; without "
-        "limits it takes all there is",
+        "without sparklog's JAR, before 4.2 each run of `trigger(availableNow=True)` ends after one micro-batch of at "
+        "most the limits; without limits it takes all there is",
     ),
     "once": (
         "Stream write: each micro-batch once, over restarts and replays",

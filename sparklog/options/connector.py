@@ -100,10 +100,10 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
         "Streaming listeners, `lastProgress`",
         "the source has metrics, and is described as `KafkaV2[Subscribe[orders]]`",
         "listeners are called with the same rows, durations and offsets, which are JSON. With sparklog's JAR the "
-        "source has the same metrics ([columns.md](columns.md)). Without it, Spark takes neither metrics nor a "
-        "description from a source or a sink in Python, and shows the name of its own class: the offsets name "
-        "the topics, `queryName` the query",
-        "test_a_listener_sees_rows_and_offsets_and_sparks_own_description",
+        "source has the same metrics, and is described as `Sparklog[Subscribe[orders]]` ([columns.md](columns.md)). "
+        "Without it, Spark takes neither metrics nor a description from a source or a sink in Python, and shows the "
+        "name of its own class: the offsets name the topics, `queryName` the query",
+        "test_a_listener_sees_rows_offsets_and_descriptions",
     ),
     (
         "Tasks of a micro-batch",
@@ -133,8 +133,9 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
         "The first query of a session",
         "runs in Spark's JVM",
-        "begins later, because Spark starts a Python process for each thing that it asks of a source or a sink in "
-        "Python: [streams.md](streams.md#how-long-a-query-takes-to-begin)",
+        "begins a little later with sparklog's JAR; without it later still, because Spark starts a Python process for "
+        "each thing that it asks of a source or a sink in Python: "
+        "[streams.md](streams.md#how-long-a-query-takes-to-begin)",
         "test_planning_and_reading_import_only_what_they_need",
     ),
 )

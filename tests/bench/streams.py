@@ -1,13 +1,16 @@
 """Streams: micro-batches from topic to topic beside a bare source and sink, how long a query takes to begin and end,
 and how long a record is on its way.
 
-python -m tests.bench.streams                        prints a line per figure
-python -m tests.bench.streams FOLDER log|bare        prints the seconds of each of the first queries of a session
+python -m tests.bench.streams                              prints a line per figure
+python -m tests.bench.streams FOLDER log|bare|kafka        prints the seconds of each of the first queries of a session
+
+With PEERS=1, also beside Spark's Kafka connector and a broker, if this machine can get them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +29,10 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.bench.bare_stream import FILES, BareStream, file_of
 from tests.bench.paired import Comparison, compared, interleaved
+from tests.bench.peer_jars import kafka_connector
 from tests.bench.session import session
+from tests.servers.kafka_broker import KafkaBroker, kafka_jars
+from tests.servers.maven import CannotFetch
 
 PARTITIONS = 2
 ROWS = 500  # of a partition in a micro-batch
@@ -36,6 +42,8 @@ RECORDS = 60  # that are sent one after the other
 PAUSE_S = 0.002  # between two looks for a record
 STARTS = 5  # sessions, in which one query follows another
 QUERIES = ("first", "second", "third")  # of a session
+KAFKA = "Spark's Kafka connector"
+BOOTSTRAP = "kafka-bootstrap"  # the file with the address of the broker
 
 
 def streams(
@@ -47,7 +55,59 @@ def streams(
         comparisons, figures = measured(spark, folder, batches, rounds)
     finally:
         spark.stop()
-    return comparisons + starts(folder / "starts"), figures
+    comparisons += starts(folder / "starts")
+    if os.environ.get("PEERS"):
+        comparisons += beside_kafka(folder / "kafka", batches, rounds)
+    return comparisons, figures
+
+
+def beside_kafka(folder: Path, batches: int, rounds: int, records: int = RECORDS) -> list[Comparison]:
+    """First queries, micro-batches, and the way of a record, beside the connector. Empty if it can't be had."""
+    folder.mkdir()
+    (folder / "broker").mkdir()
+    try:
+        jars = ",".join(map(str, kafka_connector()))
+        kafka_jars()
+    except CannotFetch as error:
+        print(f"Kafka is skipped: {error}", flush=True)
+        return []
+    with KafkaBroker(folder / "broker", PARTITIONS) as broker:
+        (folder / BOOTSTRAP).write_text(broker.bootstrap)
+        url = str(folder / "streams")
+        init_cluster(url)
+        spark = _session(folder, jars)
+        try:
+            with sparklog.connect(url) as cluster:
+                _fill(cluster, 1)
+                _fill_kafka(spark, broker.bootstrap, 1)
+                queries: dict[str, Callable[[], object]] = {
+                    side: partial(_own_session, folder, side) for side in ("log", "kafka")
+                }
+                first = interleaved(queries, _printed, rounds=STARTS, warm_up=1)
+                _append(cluster, batches - 1)
+                _append_to_kafka(spark, broker.bootstrap, "in", (batches - 1) * PARTITIONS * ROWS)
+                ours, theirs = {"cluster": url, "topic": "out"}, _kafka_sink(broker.bootstrap, "out")
+                sides: dict[str, Callable[[], object]] = {
+                    "log": partial(_run, lambda: _from_log(spark, url), "sparklog", ours, folder),
+                    "kafka": partial(_run, lambda: _from_kafka(spark, broker.bootstrap), "kafka", theirs, folder),
+                }
+                took = interleaved(sides, _latencies, rounds=rounds, warm_up=1)
+                least = min(len(run) for runs in took.values() for run in runs)
+                micro_batches = {name: [one for run in runs for one in run[:least]] for name, runs in took.items()}
+                ways = {"log": _ways(spark, cluster, folder, records)}
+                ways["kafka"] = _ways_of_kafka(spark, broker.bootstrap, folder, records)
+        finally:
+            spark.stop()
+    what = f"micro-batch of {PARTITIONS * ROWS:,} records, topic to topic, beside Kafka"
+    found = [compared(what, KAFKA, ">= 1", micro_batches["log"], micro_batches["kafka"])]
+    found.append(
+        compared("a record from topic to topic, until a reader sees it", KAFKA, ">= 1", ways["log"], ways["kafka"])
+    )
+    what = f"query of a session, availableNow, {PARTITIONS * ROWS:,} records, beside Kafka"
+    return found + [
+        compared(f"{name} {what}", KAFKA, goal, *([run[at] for run in runs] for runs in first.values()))
+        for at, (name, goal) in enumerate(zip(QUERIES, (">= 0.83", ">= 1", ">= 1"), strict=True))
+    ]
 
 
 def starts(folder: Path, rounds: int = STARTS) -> list[Comparison]:
@@ -83,12 +143,20 @@ def _printed(run: Callable[[], object]) -> list[float]:
 def _queries(folder: Path, side: str) -> None:
     """Run the queries of one session, and print how many seconds each took."""
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        spark, url = _session(Path(own)), str(folder / "streams")
+        jars = ",".join(map(str, kafka_connector())) if side == "kafka" else ""
+        spark, url = _session(Path(own), jars), str(folder / "streams")
+        kinds = {"log": "sparklog", "bare": "bare_stream", "kafka": "kafka"}
         took = []
         for _ in QUERIES:
-            rows = _from_log(spark, url) if side == "log" else _from_files(spark, folder, 1)
-            sink = {"cluster": url, "topic": "out"} if side == "log" else {"path": own}
-            writer = rows.select("key", "value").writeStream.format("sparklog" if side == "log" else "bare_stream")
+            match side:
+                case "log":
+                    rows, sink = _from_log(spark, url), {"cluster": url, "topic": "out"}
+                case "kafka":
+                    bootstrap = (folder / BOOTSTRAP).read_text()
+                    rows, sink = _from_kafka(spark, bootstrap), _kafka_sink(bootstrap, "out")
+                case _:
+                    rows, sink = _from_files(spark, folder, 1), {"path": own}
+            writer = rows.select("key", "value").writeStream.format(kinds[side])
             writer = writer.options(**sink).option("checkpointLocation", tempfile.mkdtemp(dir=own))
             begun = time.perf_counter()
             writer.trigger(availableNow=True).start().awaitTermination()
@@ -97,8 +165,8 @@ def _queries(folder: Path, side: str) -> None:
     print(json.dumps(took))
 
 
-def _session(folder: Path) -> SparkSession:
-    spark = session(folder, {"spark.sql.shuffle.partitions": "2"})
+def _session(folder: Path, jars: str = "") -> SparkSession:
+    spark = session(folder, {"spark.sql.shuffle.partitions": "2", "spark.jars": jars})
     spark.dataSource.register(BareStream)
     return spark
 
@@ -148,6 +216,10 @@ def measured(
 def _fill(cluster: Cluster, batches: int) -> None:
     for topic in ("in", "out", "one", "another"):
         cluster.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": -1})
+    _append(cluster, batches)
+
+
+def _append(cluster: Cluster, batches: int) -> None:
     for _ in range(batches):
         for partition in range(PARTITIONS):
             values = pa.array([b"x" * 100] * ROWS, pa.binary())
@@ -181,6 +253,65 @@ def _from_log(spark: SparkSession, url: str) -> DataFrame:
 def _from_files(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
     source = spark.readStream.format("bare_stream").option("path", str(folder)).option("tasks", PARTITIONS)
     return source.option("files", batches * PARTITIONS).load()
+
+
+def _from_kafka(spark: SparkSession, bootstrap: str, topic: str = "in") -> DataFrame:
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", PARTITIONS * ROWS).load()
+
+
+def _kafka_sink(bootstrap: str, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": bootstrap, "topic": topic}
+
+
+def _fill_kafka(spark: SparkSession, bootstrap: str, batches: int) -> None:
+    """Give the broker as many records as the log has. A first write makes a topic, with PARTITIONS partitions."""
+    for topic, count in (("in", batches * PARTITIONS * ROWS), ("out", 1), ("one", 1), ("another", 1)):
+        _append_to_kafka(spark, bootstrap, topic, count)
+
+
+def _append_to_kafka(spark: SparkSession, bootstrap: str, topic: str, count: int) -> None:
+    columns = ("repeat('x', 100) as value", f"cast(id % {PARTITIONS} as int) as partition")
+    spark.range(count).selectExpr(*columns).write.format("kafka").options(**_kafka_sink(bootstrap, topic)).save()
+
+
+def _ways_of_kafka(spark: SparkSession, bootstrap: str, folder: Path, records: int) -> list[float]:
+    """As `_ways`, by the clients that Spark brings for Kafka: those of its JVM."""
+    jvm = spark._jvm
+    assert jvm is not None
+    names = "org.apache.kafka.common.serialization"
+    settings = jvm.java.util.HashMap()
+    for side, kind in (
+        ("key", "serializer"),
+        ("value", "serializer"),
+        ("key", "deserializer"),
+        ("value", "deserializer"),
+    ):
+        settings.put(f"{side}.{kind}", f"{names}.String{kind.capitalize()}")
+    settings.put("bootstrap.servers", bootstrap)
+    producer = jvm.org.apache.kafka.clients.producer.KafkaProducer(settings)
+    consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
+    places = jvm.java.util.ArrayList()
+    for partition in range(PARTITIONS):
+        places.add(jvm.org.apache.kafka.common.TopicPartition("another", partition))
+    source = spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": "one"})
+    sink = source.load().select("key", "value").writeStream.format("kafka").options(**_kafka_sink(bootstrap, "another"))
+    query = sink.option("checkpointLocation", str(folder / "ways-kafka")).start()
+    took = []
+    try:
+        query.processAllAvailable()
+        before = sum(consumer.endOffsets(places).values())
+        for number in range(records + 5):
+            begun = time.perf_counter()
+            producer.send(jvm.org.apache.kafka.clients.producer.ProducerRecord("one", "x")).get()
+            while sum(consumer.endOffsets(places).values()) <= before + number:
+                time.sleep(PAUSE_S)
+            took.append(time.perf_counter() - begun)
+    finally:
+        query.stop()
+        producer.close()
+        consumer.close()
+    return took[5:]
 
 
 def _run(rows: Callable[[], DataFrame], sink: str, options: dict[str, str], folder: Path) -> StreamingQuery:

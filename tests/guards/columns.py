@@ -12,6 +12,9 @@ _WRITES: Final = "tests/spark/columns/test_column_writes.py"
 _ATTEMPTS: Final = "tests/spark/columns/test_write_attempts.py"
 _REPLICAS: Final = "tests/spark/columns/test_column_replicas.py"
 _FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each_call_of_the_store"
+_PLANNER: Final = "tests/jvm/test_planner.py"
+_DYING: Final = "tests/spark/columns/test_dying_planners.py"
+_STREAMS: Final = "tests/spark/columns/test_column_streams.py"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -21,6 +24,39 @@ def _guard(name: str, guards: str, file: str, text: str, without: str, test: str
 
 
 GUARDS: Final = (
+    # ---- streams -------------------------------------------------------------------------------------
+    _guard(
+        "stream-run",
+        "A planner that is new to a run is told where the run ends.",
+        "LogStream",
+        '.set("run", run);',
+        '.putObject("run");',
+        f"{_STREAMS}::test_a_run_survives_the_end_of_its_planner",
+    ),
+    _guard(
+        "stream-stopped",
+        "A query that is stopped while the planner is asked has not failed.",
+        "SparklogException",
+        "if (Thread.currentThread().isInterrupted()) {",
+        "if (false) {",
+        f"{_STREAMS}::test_a_query_that_is_stopped_while_the_planner_is_asked_has_not_failed",
+    ),
+    _guard(
+        "stream-skipped",
+        "The tasks of a micro-batch that is written already upload nothing.",
+        "LogStreamWrite",
+        'begun.get("skipped").asBoolean() ? null : begun',
+        "begun",
+        f"{_STREAMS}::test_a_checkpoint_continues_by_java_and_by_python",
+    ),
+    Guard(
+        "stream-positions-as-text",
+        "A stream by Java stores the text that a stream by Python stores: Spark compares positions as text.",
+        "sparklog/spark/planner/stream_requests.py",
+        "return json.dumps(to_json(positions))",
+        "return msgspec.json.encode(to_json(positions)).decode()",
+        (f"{_STREAMS}::test_a_checkpoint_continues_by_java_and_by_python",),
+    ),
     _guard(
         "crc",
         "A batch whose bytes are not those of the index is not decoded.",
@@ -105,9 +141,17 @@ GUARDS: Final = (
         "one-plan",
         "A DataFrame reads one position of the chain for its whole life.",
         "PlannedRead",
-        "if (tasks == null) {",
-        "if (options != null) {",
+        "last == null || !last.microBatch().equals(microBatch)",
+        "options != null",
         "test_a_dataframe_keeps_its_position",
+    ),
+    _guard(
+        "micro-batch-plan",
+        "But for each micro-batch that it is joined with, it is read up to its present end.",
+        "PlannedRead",
+        "last == null || !last.microBatch().equals(microBatch)",
+        "last == null",
+        "test_a_topic_joined_with_a_stream_is_read_by_java_up_to_its_present_end",
     ),
     _guard(
         "protocol",
@@ -272,7 +316,63 @@ GUARDS: Final = (
         "Planner",
         "hasEnded = true; // it reads no more, though its process may still be there",
         "",
-        f"{_ATTEMPTS}::test_a_planner_that_reads_no_more_is_replaced",
+        f"{_DYING}::test_a_planner_that_reads_no_more_is_replaced",
+    ),
+    _guard(
+        "silent-planner",
+        "A planner that shows no sign of life is not waited for.",
+        "Planner",
+        "process.toHandle().destroyForcibly();",
+        "",
+        f"{_PLANNER}::test_a_planner_that_is_stopped_is_replaced",
+    ),
+    _guard(
+        "busy-planner",
+        "One that answers pings is, however long its answer takes.",
+        "Planner",
+        "awaited.isEmpty() || heard.get() != before ? 0",
+        "awaited.isEmpty() ? 0",
+        f"{_PLANNER}::test_a_planner_that_answers_pings_has_time",
+    ),
+    _guard(
+        "asked-again",
+        "A planner that dies is not missed if the request changes nothing …",
+        "Planner",
+        "return json(another(first).exchange(request));\n    }\n  }\n\n  /** As",
+        "throw first;\n    }\n  }\n\n  /** As",
+        f"{_PLANNER}::test_a_planner_that_is_stopped_is_replaced",
+    ),
+    _guard(
+        "asked-once",
+        "… and is not asked twice to change something.",
+        "Planner",
+        "if (first.isSent) {",
+        "if (first == null) {",
+        f"{_PLANNER}::test_a_request_that_may_change_something_is_sent_once",
+    ),
+    _guard(
+        "planner-start",
+        "What Python prints before sparklog is there is no answer.",
+        "Planner",
+        "skipToStart(replies);",
+        "replies.skipNBytes(START.length);",
+        f"{_PLANNER}::test_what_python_prints_is_no_answer",
+    ),
+    _guard(
+        "read-on",
+        "If the planner of an executor dies during a read, the next one reads on from the same offset.",
+        "PythonReader",
+        "at = batch.rows() == 0 ? at : batch.columns().get(OFFSET).getLong(batch.rows() - 1) + 1;",
+        "",
+        f"{_DYING}::test_a_planner_may_die_between_the_batches_of_a_read",
+    ),
+    _guard(
+        "catalog-insert",
+        "No column of an INSERT is left out without an error.",
+        "TopicTable",
+        "if (!others.isEmpty()) {",
+        "if (others.isEmpty() && others.contains(null)) {",
+        "tests/spark/columns/test_catalog.py::test_what_a_log_cannot_be_is_refused_and_changes_nothing",
     ),
     _guard(
         "commit-again",
@@ -280,7 +380,7 @@ GUARDS: Final = (
         "LogBatchWrite",
         "attempt < ATTEMPTS; attempt++",
         "attempt < 1; attempt++",
-        f"{_ATTEMPTS}::test_a_commit_whose_planner_dies_lands_once",
+        f"{_DYING}::test_a_commit_whose_planner_dies_lands_once",
     ),
     _guard(
         "given-up-store",

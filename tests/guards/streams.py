@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _PLAN: Final = "sparklog/client/plans/stream_plan.py"
 _READER: Final = "sparklog/spark/read/stream_reader.py"
+_RUN: Final = "sparklog/spark/read/stream_run.py"
 _WRITER: Final = "sparklog/spark/write/stream_writer.py"
 _READS: Final = "tests/spark/stream/test_stream_reader.py"
 _WRITES: Final = "tests/spark/stream/test_stream_writer.py"
@@ -46,16 +47,16 @@ GUARDS: Final = (
     Guard(
         "stream-frozen-target",
         "A run of AvailableNow reads nothing that came after it began.",
-        _READER,
-        "        if self._target is not None:\n            newest = not_beyond(newest, self._target)\n",
+        _RUN,
+        "        if self.target is not None:\n            newest = not_beyond(newest, self.target)\n",
         "",
         (f"{_READS}::test_available_now_reads_up_to_what_was_there_at_its_start_within_the_limits",),
     ),
     Guard(
         "stream-available-now-never-waits",
         "A run of AvailableNow does not wait for records that it would not read.",
-        _READER,
-        "limits if self._target is None else limits.without_minimum()",
+        _RUN,
+        "limits if self.target is None else limits.without_minimum()",
         "limits",
         (f"{_READS}::test_available_now_reads_up_to_what_was_there_at_its_start_within_the_limits",),
     ),
@@ -78,7 +79,7 @@ GUARDS: Final = (
     Guard(
         "stream-missed-records",
         "A stream fails if records that it has not read are gone, or a topic that it has read is another one.",
-        _READER,
+        _RUN,
         "        self._report(losses_at(state, begin, newest, self.options.read))\n",
         "",
         (
@@ -89,9 +90,9 @@ GUARDS: Final = (
     Guard(
         "stream-planned-records-gone",
         "A micro-batch that Spark planned before records went fails, too.",
-        _READER,
-        "        self._report(losses)\n        return input_partitions",
-        "        return input_partitions",
+        _RUN,
+        "        self._report(losses)\n        return tasks, addresses",
+        "        return tasks, addresses",
         (f"{_READS}::test_a_micro_batch_planned_before_its_topic_went_is_read_as_far_as_it_is_there",),
     ),
     Guard(
@@ -139,23 +140,23 @@ GUARDS: Final = (
         "stream-identity",
         "A micro-batch is committed as a version of its query, so that a replay adds nothing.",
         _WRITER,
-        "options = msgspec.structs.replace(self.options, transaction=transaction)",
-        "options = self.options",
+        "BatchWriter(msgspec.structs.replace(options, transaction=transaction), plan, None)",
+        "BatchWriter(options, plan, None)",
         (f"{_WRITES}::test_a_micro_batch_is_written_once_whoever_replays_it_and_its_tasks_upload_nothing",),
     ),
     Guard(
         "stream-replay-uploads-nothing",
         "The tasks of a micro-batch that is written already upload nothing.",
         _WRITER,
-        "skipped = micro_batch.batch_id <= self.written.get(micro_batch.query_id, -1)",
-        "skipped = False",
+        "return micro_batch.batch_id <= written.get(micro_batch.query_id, -1)",
+        "return False",
         (f"{_WRITES}::test_a_micro_batch_is_written_once_whoever_replays_it_and_its_tasks_upload_nothing",),
     ),
     Guard(
         "stream-still-written",
         "What tasks took for written is looked up again before the commit: an election may have given it up.",
         _WRITER,
-        "        if any(message.skipped for message in sent):\n            self._check_still_written(transaction)\n",
+        "    if skipped:\n        _check_still_written(options, micro_batch)\n",
         "",
         (f"{_WRITES}::test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_taken_for_written",),
     ),
@@ -163,16 +164,16 @@ GUARDS: Final = (
         "stream-still-written-lost",
         "A micro-batch that the chain knows as lost is not one that is still written.",
         _WRITER,
-        "        if known is None or not known.has_written(transaction.version):",
-        "        if known is None:",
+        "    if known is None or not known.has_written(micro_batch.batch_id):",
+        "    if known is None:",
         (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
     ),
     Guard(
         "stream-still-written-newest",
         "Whether a micro-batch is still written is looked up in the chain, not in what this process knows of it.",
         _WRITER,
-        "state = shared(self.options.cluster, self.options.storage).follower.newest_state()\n        known",
-        "state = shared(self.options.cluster, self.options.storage).follower.state\n        known",
+        "state = shared(options.cluster, options.storage).follower.newest_state()\n    known",
+        "state = shared(options.cluster, options.storage).follower.state\n    known",
         (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
     ),
     Guard(

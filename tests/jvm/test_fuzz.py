@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
-import pyspark
 import pytest
 
 import sparklog
-from scripts.build_jar import javac
 from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from tests.client.compacting import mixed_log
-from tests.jar import jar, java
+from tests.jvm.java_program import run_java
 from tests.spark.columns.test_columns import records
-
-FUZZ = Path(__file__).with_name("Fuzz.java")
-JARS = Path(pyspark.__file__).parent / "jars"
-OPENED = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch", "java.util")]
 
 
 @pytest.mark.parametrize(
@@ -30,13 +22,7 @@ OPENED = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", 
 )
 def test_damage_gives_an_error_or_the_right_rows(tmp_path: Path, rounds: int) -> None:
     folder = objects(tmp_path / "log")
-    classes = tmp_path / "classes"
-    compiler = javac()
-    path = os.pathsep.join([str(jar()), f"{JARS}/*"])
-    assert compiler is not None
-    subprocess.run([compiler, "-nowarn", "-cp", path, "-d", str(classes), str(FUZZ)], check=True)
-    command = [java(), "-Xmx512m", *OPENED, "-cp", f"{classes}{os.pathsep}{path}", "io.sparklog.Fuzz"]
-    done = subprocess.run([*command, str(folder), "7", str(rounds)], capture_output=True, text=True, timeout=3500)
+    done = run_java("Fuzz", str(folder), "7", str(rounds))
     print(done.stdout, done.stderr[-3000:], file=sys.stderr)
     assert done.returncode == 0
     refused, unharmed, decoded = (int(part.split()[0]) for part in done.stdout.split(","))

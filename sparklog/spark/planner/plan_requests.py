@@ -1,8 +1,7 @@
-"""Answers the driver's requests: the columns of a read, and the tasks of a batch or a micro-batch."""
+"""Answers the driver's requests about a read: its columns, its stores, and the tasks of a batch."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ from sparklog.core.types import StoreId, TimestampSource
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
-from sparklog.options.streams import parse_stream_read_options, read_options_of_any
+from sparklog.options.streams import read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
 from sparklog.spark.lazy_connection import default_cluster, shared
 from sparklog.spark.read.task_to_read import TaskToRead, addresses_for
@@ -28,13 +27,6 @@ _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 class _Request(msgspec.Struct):
     options: dict[str, str]
-
-
-class _StreamTasks(msgspec.Struct):
-    """A request for the tasks of a micro-batch. `partitions`: from `StreamReader.partitions`, each pickled by Spark."""
-
-    options: dict[str, str]
-    partitions: list[bytes]
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -76,7 +68,7 @@ class _Store(msgspec.Struct):
     zone: str
 
 
-class _ReadTaskForJava(msgspec.Struct):
+class ReadTaskForJava(msgspec.Struct):
     """One task's work, for Java. `task`: the TaskToRead as MessagePack, with which Python can continue the read."""
 
     ranges: list[_Range]
@@ -85,8 +77,10 @@ class _ReadTaskForJava(msgspec.Struct):
     task: bytes
 
 
-class _Plan(msgspec.Struct):
-    tasks: list[_ReadTaskForJava]
+class PlannedTasks(msgspec.Struct):
+    """The tasks of a batch or a micro-batch, and warnings for the user."""
+
+    tasks: list[ReadTaskForJava]
     warnings: list[str]
 
 
@@ -129,13 +123,14 @@ def _plan_read(payload: bytes) -> bytes:
 
     connection = shared(options.cluster, options.storage)
 
-    def plan() -> _Plan:
+    def plan() -> PlannedTasks:
         state = connection.follower.newest_state()
         stores, addresses = addresses_for(connection, state, options.zone)
         made = plan_read(state, options, stores)
         ignored = warning_of(options.ignored)
         tasks = [TaskToRead(addresses, ranges) for ranges in made.tasks]
-        return _plan_of(tasks, options, [*made.warnings, *([] if ignored is None else [ignored])])
+        warnings = [*made.warnings, *([] if ignored is None else [ignored])]
+        return PlannedTasks(tasks_for_java(tasks, options), warnings)
 
     try:
         return msgspec.json.encode(plan())
@@ -145,28 +140,19 @@ def _plan_read(payload: bytes) -> bytes:
         return msgspec.json.encode(plan())
 
 
-def _stream_tasks(payload: bytes) -> bytes:
-    """Return, as JSON for Java, the tasks of a micro-batch that the Python data source has planned."""
-    request = msgspec.json.decode(payload, type=_StreamTasks)
-    options = parse_stream_read_options(request.options, default_cluster()).read
-    partitions = [pickle.loads(body) for body in request.partitions]
-    plans = [partition.value for partition in partitions if partition is not None]  # None: see `installed.plan_of`
-    tasks = [msgspec.msgpack.decode(plan, type=TaskToRead) for plan in plans]
-    return msgspec.json.encode(_plan_of(tasks, options, []))
+def tasks_for_java(tasks: Sequence[TaskToRead], options: ReadOptions) -> list[ReadTaskForJava]:
+    """Describe the tasks of a batch or a micro-batch for Java."""
+    return [_task(task, options.fail_on_data_loss) for task in tasks]
 
 
-def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[str]) -> _Plan:
-    return _Plan([_task(task, options.fail_on_data_loss) for task in tasks], warnings)
-
-
-def _task(task: TaskToRead, fail_on_data_loss: bool) -> _ReadTaskForJava:
+def _task(task: TaskToRead, fail_on_data_loss: bool) -> ReadTaskForJava:
     addresses, stores = task.addresses, Stores(task.addresses)
     described = {
         store: _Store(join_url(addresses.cluster, url), addresses.zones.get(store, ""))
         for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
-    return _ReadTaskForJava(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
+    return ReadTaskForJava(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:
@@ -205,5 +191,4 @@ PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "columns": _columns,
     "stores": _stores,
     "plan_read": _plan_read,
-    "stream_tasks": _stream_tasks,
 }

@@ -1,16 +1,21 @@
 """Receives requests of the JVM and answers each in a thread of its own.
 
-A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
+The planner writes START before its first message: what Python, a sitecustomize or a wrapper printed earlier is not an
+answer. A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
 big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches, E an error, with its text as JSON.
+P is a ping, answered by P at once: a request may take any time, but the JVM kills a planner that answers no ping.
 
     request                                from Java       in      answered by
     -------------------------------------  --------------  ------  -----------------
     columns, stores                        SparklogSource  driver  plan_requests.py
     plan_read                              PlannedRead     driver  plan_requests.py
-    stream_tasks                           ColumnStream    driver  plan_requests.py
+    stream_start, stream_target            LogStream       driver  stream_requests.py
+    stream_end, stream_tasks               LogStream       driver  stream_requests.py
     read, next, close                      PythonReader    task    read_requests.py
     plan_write                             LogWrite        driver  write_requests.py
     commit_write, abort_write              LogBatchWrite   driver  write_requests.py
+    plan_micro_batch                       LogWrite        driver  stream_requests.py
+    commit_micro_batch, abort_micro_batch  LogStreamWrite  driver  stream_requests.py
     refuse_row, blame_stores               TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
@@ -32,13 +37,16 @@ import sparklog
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
+from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "4"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "6"  # of these messages; the JAR names the one that it speaks
+START: Final = b"\0sparklog planner\0"
+_PING: Final = b"P"
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
-_REQUESTS: Final = PLAN_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
+_REQUESTS: Final = PLAN_REQUESTS | STREAM_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
 
 Reply = tuple[bytes, bytes | memoryview]  # kind, payload
 
@@ -51,18 +59,25 @@ def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
     """Answer all requests until `requests` ends. If the JAR's `protocol` is not PROTOCOL, answer UnsupportedVersion."""
     readers = OpenReaders()
     sending = threading.Lock()
+    replies.write(START)
+    replies.flush()
 
-    def answer(request_id: int, payload: bytes) -> None:
-        kind, reply = _answer(readers, payload, protocol)
+    def send(request_id: int, kind: bytes, reply: bytes | memoryview) -> None:
         with sending:
             replies.write(_HEAD.pack(_HEAD.size - _LENGTH_BYTES + len(reply), request_id, kind))
             replies.write(reply)
             replies.flush()
 
+    def answer(request_id: int, payload: bytes) -> None:
+        send(request_id, *_answer(readers, payload, protocol))
+
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
-        length, request_id, _ = _HEAD.unpack(head)
+        length, request_id, kind = _HEAD.unpack(head)
         payload = requests.read(length + _LENGTH_BYTES - _HEAD.size)
-        threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
+        if kind == _PING:
+            send(request_id, _PING, b"")
+        else:
+            threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
 
 
 def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:

@@ -34,7 +34,7 @@ from sparklog.storage.open_store import join_url
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from sparklog.spark.write.batch_writer import BatchWriter
+    from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage
 
 _LOCAL: Final = "file://"
 _HDFS: Final = "hdfs://"
@@ -87,7 +87,7 @@ class _Format(msgspec.Struct):
     blocks_at: int
 
 
-class _WritePlanForJava(msgspec.Struct):
+class WritePlanForJava(msgspec.Struct):
     """The plan of the tasks, for Java. `plan`: the WritePlan in MessagePack, with which Python raises task errors."""
 
     n0: int
@@ -101,13 +101,19 @@ class _WritePlanForJava(msgspec.Struct):
 
 
 class _PlannedWrite(msgspec.Struct):
-    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort."""
+    """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort.
+
+    `if_unknown`: what to do if no planner answers the commit.
+    """
 
     writer: bytes
-    task: _WritePlanForJava
+    if_unknown: str
+    task: WritePlanForJava
 
 
-class _Message(msgspec.Struct):
+class WrittenByTask(msgspec.Struct):
+    """A TaskMessage of Java: the result of one task attempt."""
+
     task: int
     host: str
     written: TaskWritten
@@ -115,7 +121,7 @@ class _Message(msgspec.Struct):
 
 class _End(msgspec.Struct):
     writer: bytes
-    messages: list[_Message | None]
+    messages: list[WrittenByTask | None]
 
 
 class _Header(msgspec.Struct):
@@ -169,8 +175,8 @@ class _Failures(msgspec.Struct):
 def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write, as JSON; null if the Python data source must plan it instead.
 
-    Python plans a write that Java can't do, because of a column's type or of a store. It also raises the errors of
-    wrong options, and skips a write that was already done.
+    Python plans a write that Java can't do, because of a column's type or of a store, and skips a write that was
+    already done. Raises the errors of a write that is refused.
     """
     request = msgspec.json.decode(payload, type=_WriteToPlan)
     try:
@@ -183,44 +189,52 @@ def _plan_write(payload: bytes) -> bytes:
     schema = StructType.fromJson(msgspec.json.decode(request.schema))
     try:
         writer = _writer(request.options, schema)
-    except (SparklogError, PySparkException):
+    except PySparkException:  # the Python data source raises it in its own way
         return b"null"
     if writer is None or writer.done is not None:
         return b"null"
-    task = _plan_for_java(writer)
+    task = plan_for_java(writer.plan)
     if task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), task))
 
 
 def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     from sparklog.options.typed import parse_write_options
+    from sparklog.spark.schema import check_written
     from sparklog.spark.table_options import check_written_options
     from sparklog.spark.write.batch_writer import planned_writer
 
-    if any(
-        field.dataType.simpleString() not in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema
-    ):
-        return None
     check_written_options(given, schema)
-    return planned_writer(parse_write_options(given, default_cluster()), schema)
+    options = parse_write_options(given, default_cluster())
+    check_written(schema, options.topic)
+    if not java_takes(schema):
+        return None
+    return planned_writer(options, schema)
 
 
-def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
-    """Return the plan of a write's tasks, or None if Python must do the write.
+def java_takes(schema: StructType) -> bool:
+    """True if Java can write the types of these columns."""
+    return all(
+        field.dataType.simpleString() in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema
+    )
+
+
+def plan_for_java(packed: bytes) -> WritePlanForJava | None:
+    """Return the plan of a write's tasks, or None if Python must do the write. `packed`: a WritePlan as MessagePack.
 
     Python must do it if Java can't write to one of the stores, if a partition has no store to write to, or if a store
     is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow.
     """
-    plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
+    plan = msgspec.msgpack.decode(packed, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
     if plan.catching_up or not all(holders for topic in topics for holders in topic.store_sets):
         return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
     if not all(_takes(plan, store) for topic in described.values() for stores in topic.store_sets for store in stores):
         return None
-    return _WritePlanForJava(
+    return WritePlanForJava(
         plan.n0,
         plan.topic,
         described,
@@ -228,7 +242,7 @@ def _plan_for_java(writer: BatchWriter) -> _WritePlanForJava | None:
         LIMITS,
         _format(RAW_SCHEMA),
         _format(INDEX_SCHEMA),
-        writer.plan,
+        packed,
     )
 
 
@@ -263,15 +277,16 @@ def _store(plan: WritePlan, holder: Holder) -> _WrittenStore:
 
 def _commit_write(payload: bytes) -> bytes:
     """Commit what the tasks uploaded. Raises the command's error, or OutcomeUnknown."""
+    request = msgspec.json.decode(payload, type=_End)
+    pickle.loads(request.writer).commit(task_messages(request.messages))
+    return b"null"
+
+
+def task_messages(sent: list[WrittenByTask | None]) -> list[TaskMessage | None]:
+    """Return the messages of tasks in Java as those of a writer in Python. None: a task without a message."""
     from sparklog.spark.write.batch_writer import TaskMessage
 
-    request = msgspec.json.decode(payload, type=_End)
-    messages = [
-        None if sent is None else TaskMessage(sent.task, sent.host, msgspec.msgpack.encode(sent.written))
-        for sent in request.messages
-    ]
-    pickle.loads(request.writer).commit(messages)
-    return b"null"
+    return [None if of is None else TaskMessage(of.task, of.host, msgspec.msgpack.encode(of.written)) for of in sent]
 
 
 def _abort_write(payload: bytes) -> bytes:

@@ -181,7 +181,7 @@ class BatchWriter(DataSourceArrowWriter):
         try:
             result = commit_append(connection, plan, written, command, self.options.timeout_ms)
         except OutcomeUnknown as error:
-            raise OutcomeUnknown(f"{error.message}; {self._what_to_do(plan)}") from error
+            raise OutcomeUnknown(f"{error.message}; {self.if_unknown()}") from error
         self._log_written(plan, command, result)
         try:
             _warn(connection, plan, command)
@@ -199,14 +199,9 @@ class BatchWriter(DataSourceArrowWriter):
             self._name(self._plan()),
         )
 
-    def _plan(self) -> WritePlan:
-        return msgspec.msgpack.decode(self.plan, type=WritePlan)
-
-    def _name(self, plan: WritePlan) -> str:
-        label = self.options.write_id
-        return plan.command_id if label is None else f"{plan.command_id} ({label})"
-
-    def _what_to_do(self, plan: WritePlan) -> str:
+    def if_unknown(self) -> str:
+        """Return what to do if the outcome of the commit is unknown."""
+        plan = self._plan()
         find = f"look the write up with 'sparklog chain write {plan.command_id}'"
         transaction = self.options.transaction
         if transaction is None:
@@ -220,6 +215,13 @@ class BatchWriter(DataSourceArrowWriter):
             f"write {self._name(plan)} may have landed: run it again with the same txnAppId {transaction.app_id!r} "
             f"and txnVersion {transaction.version}, which adds nothing if it did, or {find}"
         )
+
+    def _plan(self) -> WritePlan:
+        return msgspec.msgpack.decode(self.plan, type=WritePlan)
+
+    def _name(self, plan: WritePlan) -> str:
+        label = self.options.write_id
+        return plan.command_id if label is None else f"{plan.command_id} ({label})"
 
     def _warn_of_skipping(self, done: int) -> None:
         transaction = self.options.transaction

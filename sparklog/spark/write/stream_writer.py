@@ -4,7 +4,8 @@
 
 Spark makes two writers for every micro-batch, in two Python processes beside the driver: one plans the write, the other
 commits it. Only tasks can learn the query, the run and the number of the micro-batch, so their messages carry these.
-The message of Spark partition 0 also carries the plan.
+The message of Spark partition 0 also carries the plan. With sparklog's JAR, the JVM's driver knows all of this, and
+calls `plan_micro_batch` and `commit_micro_batch` through its planner (`sparklog/spark/planner/stream_requests.py`).
 
 If Spark repeats the last micro-batch that the query has written, tasks upload nothing and the commit changes nothing,
 however late that is: versions never expire. An older micro-batch is refused, because the checkpoint must have been set
@@ -75,6 +76,14 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 
     Raises InvalidInput (also for a bad checkpoint address), UnknownTopicOrPartition, and the cluster's errors.
     """
+    return StreamWriter(options, *plan_micro_batch(options, schema))
+
+
+def plan_micro_batch(options: WriteOptions, schema: StructType) -> tuple[bytes, dict[str, int]]:
+    """Plan the write of a micro-batch. Return the plan as MessagePack, and what queries have written (`_written`).
+
+    Logs a warning if the write ignores options or columns. Raises the errors of `begin_stream_write`.
+    """
     if isinstance(options.consumed, ConsumedByQuery):
         _checkpoint_of(options)
     plan, state = planned_write(options, schema)
@@ -83,7 +92,65 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
             _SAID.add(warning)
             log.warning("%s", warning)
     topic_ids = None if options.topic is None else {plan.topics[options.topic].topic_id}
-    return StreamWriter(options, msgspec.msgpack.encode(plan), _written(state, topic_ids))
+    return msgspec.msgpack.encode(plan), _written(state, topic_ids)
+
+
+def micro_batch_of(properties: Mapping[str, str | None]) -> MicroBatch:
+    """Return the micro-batch that Spark's local properties QUERY_ID, BATCH_ID and RUN_ID name.
+
+    Raises InvalidInput if Spark gave one of them no value.
+    """
+    query_id, batch_id, run_id = (properties.get(name) for name in (QUERY_ID, BATCH_ID, RUN_ID))
+    if query_id is None or batch_id is None or run_id is None:
+        missing = ", ".join(name for name in (QUERY_ID, BATCH_ID, RUN_ID) if properties.get(name) is None)
+        raise InvalidInput(f"a micro-batch is identified by its query, run and number, and Spark gave no {missing}")
+    return MicroBatch(query_id, int(batch_id), run_id)
+
+
+def is_written(micro_batch: MicroBatch, written: Mapping[str, int]) -> bool:
+    """True if the query has written the micro-batch already, so that its tasks upload nothing.
+
+    `written`: from `plan_micro_batch`.
+    """
+    return micro_batch.batch_id <= written.get(micro_batch.query_id, -1)
+
+
+def micro_batch_writer(options: WriteOptions, plan: bytes, micro_batch: MicroBatch, made_of: str = "") -> BatchWriter:
+    """Return the writer of the batch write that a micro-batch is. `made_of`: the digest of its input offsets."""
+    transaction = ApplicationVersion(micro_batch.query_id, micro_batch.batch_id, micro_batch.run_id, made_of)
+    return BatchWriter(msgspec.structs.replace(options, transaction=transaction), plan, None)
+
+
+def commit_micro_batch(
+    options: WriteOptions,
+    plan: bytes,
+    micro_batch: MicroBatch,
+    messages: Sequence[WriterCommitMessage | None],
+    *,
+    skipped: bool,
+) -> None:
+    """Commit, in one command, all uploads of the tasks. A repeat of the last written micro-batch changes nothing.
+
+    `skipped`: the tasks uploaded nothing, because the micro-batch was already written. Raises InvalidInput if the
+    message of a task is missing, InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if
+    the checkpoint was set back, WriteLost if an election gave up the micro-batch, OutcomeUnknown, and the other errors
+    of the command. With a group, also raises InvalidInput, UnsupportedVersion or a store's error if the checkpoint
+    can't be used.
+    """
+    logged = _logged_offsets(options, micro_batch)
+    made_of = "" if logged is None else digest_of(logged)
+    if skipped:
+        _check_still_written(options, micro_batch)
+    consumed = _consumed(options, micro_batch.query_id, logged)
+    micro_batch_writer(options, plan, micro_batch, made_of).commit(messages, consumed)
+
+
+def warn_of_abort(batch_id: int) -> None:
+    """Log a warning. The objects stay, because a commit whose reply was lost may have named them.
+
+    Vacuum removes orphans.
+    """
+    log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batch_id)
 
 
 class StreamWriter(StreamArrowWriter):
@@ -110,8 +177,9 @@ class StreamWriter(StreamArrowWriter):
 
         context = TaskContext.get()
         assert context is not None
-        task, micro_batch = context.partitionId(), _micro_batch(context)
-        skipped = micro_batch.batch_id <= self.written.get(micro_batch.query_id, -1)
+        task = context.partitionId()
+        micro_batch = micro_batch_of({name: context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID, RUN_ID)})
+        skipped = is_written(micro_batch, self.written)
         plan = msgspec.msgpack.decode(self.plan, type=WritePlan)
         written = TaskWritten() if skipped else upload_task_rows(plan, iterator, sticky=task)
         sent = msgspec.msgpack.encode(written)
@@ -120,74 +188,63 @@ class StreamWriter(StreamArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit, in one command, all uploads of the tasks. A repeat of the last written micro-batch changes nothing.
-
-        Raises InvalidInput if the message of a task is missing, InvalidProducerEpoch if a newer run of the query has
-        written, OutOfOrderSequence if the checkpoint was set back, WriteLost if an election gave up the micro-batch,
-        OutcomeUnknown, and the other errors of the command. With a group, also raises InvalidInput, UnsupportedVersion
-        or a store's error if the checkpoint can't be used.
-        """
+        """Commit all uploads of the tasks. Raises the errors of `commit_micro_batch`."""
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
-        plan = next((message.plan for message in sent if message.spark_partition == 0), None)
-        if plan is None:
+        first = next((message for message in sent if message.spark_partition == 0), None)
+        if first is None:
             if messages:
                 raise InvalidInput(f"micro-batch {batchId}: wanted a message from each task, found none from task 0")
             return  # no tasks, so no rows
-        micro_batch = sent[0].micro_batch
-        logged = self._logged_offsets(micro_batch.query_id, batchId)
-        made_of = "" if logged is None else digest_of(logged)
-        transaction = ApplicationVersion(micro_batch.query_id, batchId, micro_batch.run_id, made_of)
-        if any(message.skipped for message in sent):
-            self._check_still_written(transaction)
-        options = msgspec.structs.replace(self.options, transaction=transaction)
-        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction, logged))
+        skipped = any(message.skipped for message in sent)
+        commit_micro_batch(self.options, first.plan, first.micro_batch, messages, skipped=skipped)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Log a warning. The objects stay, because a commit whose reply was lost may have named them.
+        """Log a warning: see `warn_of_abort`."""
+        warn_of_abort(batchId)
 
-        Vacuum removes orphans.
-        """
-        log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
-    def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
-        """Return the micro-batch's file in the offset log of the query's checkpoint.
+def _logged_offsets(options: WriteOptions, micro_batch: MicroBatch) -> bytes | None:
+    """Return the micro-batch's file in the offset log of the query's checkpoint.
 
-        If the file can't be read, returns None, or raises an error if the write commits offsets for a group. Also
-        returns None if the options name no checkpoint.
-        """
-        if isinstance(self.options.consumed, ConsumedByQuery):
-            return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
-        if self.options.checkpoint is None:
-            return None
-        return logged_if_readable(self.options.checkpoint, query_id, batch_id)
+    If the file can't be read, returns None, or raises an error if the write commits offsets for a group. Also
+    returns None if the options name no checkpoint.
+    """
+    query_id, batch_id = micro_batch.query_id, micro_batch.batch_id
+    if isinstance(options.consumed, ConsumedByQuery):
+        return logged_offsets(_checkpoint_of(options), query_id, batch_id)
+    if options.checkpoint is None:
+        return None
+    return logged_if_readable(options.checkpoint, query_id, batch_id)
 
-    def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """Return the command that commits the input offsets of the micro-batch, or None if there is nothing to commit.
 
-        It is None without a group, and if no committed offset would change. Raises InvalidInput if the query reads no
-        stream of this cluster, and UnsupportedVersion or InvalidInput if the offset log has an unknown form.
-        """
-        from sparklog.client.groups.offsets import commit_of_stream
+def _consumed(options: WriteOptions, query_id: str, logged: bytes | None) -> CommitOffsets | None:
+    """Return the command that commits the input offsets of the micro-batch, or None if there is nothing to commit.
 
-        consumed = self.options.consumed
-        if not isinstance(consumed, ConsumedByQuery) or logged is None:
-            return None
-        state = shared(self.options.cluster, self.options.storage).follower.newest_state()
-        ends = ends_of(logged, transaction.app_id, state.chain_id)
-        return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
+    It is None without a group, and if no committed offset would change. Raises InvalidInput if the query reads no
+    stream of this cluster, and UnsupportedVersion or InvalidInput if the offset log has an unknown form.
+    """
+    from sparklog.client.groups.offsets import commit_of_stream
 
-    def _check_still_written(self, transaction: ApplicationVersion) -> None:
-        """Raise WriteLost if an unclean election has given up the micro-batch since its write was planned.
+    consumed = options.consumed
+    if not isinstance(consumed, ConsumedByQuery) or logged is None:
+        return None
+    state = shared(options.cluster, options.storage).follower.newest_state()
+    ends = ends_of(logged, query_id, state.chain_id)
+    return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
-        It was already written at that time, so its tasks uploaded nothing that could replace it.
-        """
-        state = shared(self.options.cluster, self.options.storage).follower.newest_state()
-        known = state.applications.get(transaction.app_id)
-        if known is None or not known.has_written(transaction.version):
-            raise WriteLost(
-                f"micro-batch {transaction.version} of query {transaction.app_id} was already written when it was "
-                "planned again, but is lost now: start the query again to write it"
-            )
+
+def _check_still_written(options: WriteOptions, micro_batch: MicroBatch) -> None:
+    """Raise WriteLost if an unclean election has given up the micro-batch since its write was planned.
+
+    It was already written at that time, so its tasks uploaded nothing that could replace it.
+    """
+    state = shared(options.cluster, options.storage).follower.newest_state()
+    known = state.applications.get(micro_batch.query_id)
+    if known is None or not known.has_written(micro_batch.batch_id):
+        raise WriteLost(
+            f"micro-batch {micro_batch.batch_id} of query {micro_batch.query_id} was already written when it was "
+            "planned again, but is lost now: start the query again to write it"
+        )
 
 
 def _checkpoint_of(options: WriteOptions) -> ObjectStore:
@@ -209,12 +266,3 @@ def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, i
         and known.lost is None
         and (topic_ids is None or any(range_.topic_id in topic_ids for range_ in known.result.ranges))
     }
-
-
-def _micro_batch(context: TaskContext) -> MicroBatch:
-    properties = {name: context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID, RUN_ID)}
-    query_id, batch_id, run_id = properties.values()
-    if query_id is None or batch_id is None or run_id is None:
-        missing = ", ".join(name for name, value in properties.items() if value is None)
-        raise InvalidInput(f"a micro-batch is identified by its query, run and number, and Spark gave no {missing}")
-    return MicroBatch(query_id, int(batch_id), run_id)

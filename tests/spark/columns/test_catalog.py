@@ -119,7 +119,16 @@ def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluste
         ("REPLACE TABLE log.orders AS SELECT 'x' AS value", "a log can't be replaced"),
         ("DROP TABLE log.orders", "POLICY_VIOLATION: orders: wanted a topic without records"),
         ("INSERT OVERWRITE log.orders SELECT 'x' AS value", "can only be appended to"),
-        ("INSERT INTO log.orders VALUES ('x')", "col1"),
+        ("INSERT INTO log.orders VALUES ('x')", "INVALID_REQUEST: the names of columns say .*; found col1"),
+        ("INSERT INTO log.orders SELECT 'a', 'b'", "INVALID_REQUEST: the names of columns say .*; found a, b"),
+        ("INSERT INTO log.orders SELECT 'a' AS value, 1 AS price", "INSERT INTO log.orders .key, value.*; found price"),
+        ("INSERT INTO log.orders (value, price) SELECT 'a', 1", "price"),
+        ("INSERT INTO log.orders (key, value) SELECT 'a'", "key|columns"),
+        ("INSERT INTO log.orders SELECT 'a' AS key", "column 'value' .string or binary. is missing, found key"),
+        ("INSERT INTO log.orders SELECT 1 AS value", "wanted string or binary, found int"),
+        ("CREATE NAMESPACE log.one", "INVALID_REQUEST: topics have no namespaces; found CREATE NAMESPACE one"),
+        ("DROP NAMESPACE log.one", "SCHEMA_NOT_FOUND|INVALID_REQUEST: topics have no namespaces"),
+        ("SHOW NAMESPACES IN log.one", "SCHEMA_NOT_FOUND"),
         ("ALTER TABLE log.orders RENAME TO log.others", "INVALID_REQUEST: a topic keeps its name"),
         ("ALTER TABLE log.orders ADD COLUMN price INT", "INVALID_REQUEST: only TBLPROPERTIES .* found AddColumn"),
         ("ALTER TABLE log.orders SET TBLPROPERTIES ('replication.factor' = '3')", "sparklog replica move"),
@@ -151,6 +160,36 @@ def test_what_a_log_cannot_be_is_refused_and_changes_nothing(
     assert re.search(wanted, failure(sql, statement))
     assert cluster.topics() == ["orders"]
     assert cluster.describe("orders") == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO log.orders SELECT 'a', 'b'",
+        "INSERT INTO log.orders SELECT 'a' AS value, 1 AS price",
+        "INSERT INTO log.orders SELECT 'a' AS key",
+        "INSERT INTO log.orders SELECT 1 AS value",
+        "INSERT INTO log.orders SELECT 'a' AS value, 'b' AS value",
+    ],
+)
+def test_an_insert_is_refused_in_one_sentence(sql: Sql, cluster: Cluster, statement: str) -> None:
+    """Spark names the source in the first line, and has a line of its own for its SQLSTATE."""
+    cluster.create_topic("orders")
+    lines = [line for line in failure(sql, statement).splitlines() if line.strip()]
+    assert len(lines) <= 3, lines
+    assert "Traceback" not in lines[0]
+
+
+def test_what_was_read_is_inserted_without_its_offsets(sql: Sql, cluster: Cluster) -> None:
+    for topic in ("orders", "copies"):
+        cluster.create_topic(topic)
+    cluster.append("orders", numbered(3))
+    sql("INSERT INTO log.copies SELECT * FROM log.orders")
+    assert values(cluster, "copies") == [b"v0", b"v1", b"v2"]
+
+
+def test_a_catalog_has_no_namespaces(sql: Sql) -> None:
+    assert sql("SHOW NAMESPACES IN log") == []
 
 
 def test_a_topic_with_records_is_deleted_only_by_purge(sql: Sql, cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 def memory_cluster(monkeypatch: pytest.MonkeyPatch, stores: str = "") -> Iterator[Cluster]:
     """A cluster in this process, to which every stream reader connects. `stores`: their ids, if not one alone."""
     with new_cluster(stores) as made:
-        for module in ("read.stream_reader", "read.task_to_read", "write.stream_writer", "write.batch_writer"):
+        for module in ("read.stream_run", "read.task_to_read", "write.stream_writer", "write.batch_writer"):
             monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)
         yield made
 

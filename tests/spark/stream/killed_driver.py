@@ -2,7 +2,7 @@
 
 The environment says where: DEADLY="STEP WHEN NUMBER", like "commit after 1". Steps of the sink happen in micro-batch
 NUMBER, `latestOffset` and `partitions` at their NUMBER-th call. With FORGETFUL, the sink ignores the identity of a
-micro-batch, as one that is at least once does.
+micro-batch, as one that is at least once does. With BY_JAVA, the JAR reads and writes: `deadly_planner.py` kills.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from sparklog.spark.write.batch_writer import BatchWriter
 from sparklog.spark.write.stream_writer import BATCH_ID, StreamTaskMessage, StreamWriter, begin_stream_write
 from tests.sparks import SPARK
 
-DEADLY = "DEADLY"  # in the environment, as the two below
+DEADLY = "DEADLY"  # in the environment, as the three below
 FORGETFUL = "FORGETFUL"
+BY_JAVA = "DEADLY_BY_JAVA"
 PROCESSES = "DEADLY_PROCESSES"  # the process group of the driver
 GROUP = "billing"
 MOST = 5
@@ -122,4 +123,4 @@ if __name__ == "__main__":
     from tests.spark.stream.killed_driver import DeadlySource as Imported  # as the workers import it
 
     session.dataSource.register(Imported)
-    run_query(session, "deadly", *sys.argv[1:])
+    run_query(session, "sparklog" if BY_JAVA in os.environ else "deadly", *sys.argv[1:])

@@ -43,7 +43,7 @@ def test_a_write_creates_no_topic_and_says_how(
     assert cluster.topics() == ["in"]
 
 
-def test_a_listener_sees_rows_and_offsets_and_sparks_own_description(
+def test_a_listener_sees_rows_offsets_and_descriptions(
     spark: SparkSession, cluster: Cluster, stream: Stream, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     for topic in ("in", "out"):
@@ -83,9 +83,10 @@ def test_a_listener_sees_rows_and_offsets_and_sparks_own_description(
     assert progress.sink.metrics == {}
     if pytestconfig.getoption("--columns"):
         assert "maxOffsetsBehindLatest" in source.metrics, "Java has Spark's metrics of a Kafka source"
+        assert source.description == "Sparklog[Subscribe[in]]"
     else:
         assert source.metrics == {}
-    assert source.description.startswith(f"{_PACKAGE}.PythonMicroBatchStream")
+        assert source.description.startswith(f"{_PACKAGE}.PythonMicroBatchStream")
     assert progress.sink.description.startswith(f"{_PACKAGE}.PythonTable")
 
 

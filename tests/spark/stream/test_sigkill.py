@@ -14,10 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
+from tests.jar import jar
 from tests.spark.kills.deaths import Deaths, Victim
 from tests.spark.kills.running_driver import EXECUTORS, running_module
+from tests.spark.stream.deadly_planner import python_of
 from tests.spark.stream.keyed_stream import KeyedStream
-from tests.spark.stream.killed_driver import DEADLY, FORGETFUL, run_query
+from tests.spark.stream.killed_driver import BY_JAVA, DEADLY, FORGETFUL, run_query
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
@@ -51,7 +53,10 @@ class KilledQuery:
         module = ("tests.spark.stream.killed_driver", self.stream.cluster.connection.url, self.checkpoint)
         settings = {} if deaths is None else deaths.settings()
         variables = {DEADLY: place, **more}
-        with running_module(folder, module, master=master, settings=settings, variables=variables) as driver:
+        jars = [jar()] if BY_JAVA in more else []
+        if BY_JAVA in more:
+            settings |= {"spark.pyspark.python": str(python_of(folder))}
+        with running_module(folder, module, master=master, jars=jars, settings=settings, variables=variables) as driver:
             code = driver.wait()
         assert code in (0, -signal.SIGKILL), (folder / "driver.err").read_text()
         return code != 0
@@ -84,6 +89,16 @@ def test_a_driver_killed_at_any_step_leaves_each_record_once_after_the_next_run(
     spark: SparkSession, query: KilledQuery, place: str
 ) -> None:
     assert query.run(place)
+    query.run_here(spark)
+    query.stream.check()
+
+
+@pytest.mark.parametrize(
+    "place", ["latestOffset before 3", "partitions after 2", "commit before 1", "commit after 0", "commit after 1"]
+)
+def test_the_same_by_java_and_the_next_run_by_either(spark: SparkSession, query: KilledQuery, place: str) -> None:
+    """The next run is Python's, or with --columns Java's."""
+    assert query.run(place, **{BY_JAVA: "1"})
     query.run_here(spark)
     query.stream.check()
 

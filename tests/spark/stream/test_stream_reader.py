@@ -65,6 +65,15 @@ def test_a_first_run_begins_at_latest_and_a_restart_where_the_last_one_ended(log
     assert query.trigger() is None
 
 
+def test_latest_is_where_the_first_run_began_whenever_spark_asks(log: Cluster) -> None:
+    """Spark asks for the end of the first micro-batch, and then once more where it begins."""
+    query = stream(startingOffsets="latest")
+    reader = query.begin()
+    send(log, "t", 0, 2)
+    end = reader.latestOffset(json.loads(query.start), reader.getDefaultReadLimit())
+    assert query.read(json.dumps(reader.initialOffset()), json.dumps(end)) == [("t", 0, 0), ("t", 0, 1)]
+
+
 def test_starting_offsets_and_times_count_only_in_the_first_run(log: Cluster) -> None:
     send(log, "t", 0, 5)
     query = stream(startingOffsets='{"t":{"0":3,"1":-1,"2":-2}}')

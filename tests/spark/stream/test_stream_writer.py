@@ -234,7 +234,7 @@ def test_a_micro_batch_without_tasks_or_without_identity(log: Cluster, sink: Sin
     with pytest.raises(InvalidInput, match="found none from task 0"):
         sink.begun().commit([None], 0)
     with pytest.raises(InvalidInput, match=r"Spark gave no spark\.jobGroup\.id"):
-        stream_writer._micro_batch(Context({QUERY_ID: QUERY, BATCH_ID: "0"}))  # type: ignore[arg-type]
+        stream_writer.micro_batch_of({QUERY_ID: QUERY, BATCH_ID: "0"})
     sink.begun().abort([], 0)
     assert values(log) == []
 

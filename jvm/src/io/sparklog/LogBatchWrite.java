@@ -12,9 +12,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 /** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
 final class LogBatchWrite implements BatchWrite {
   private static final int ATTEMPTS = 3;
-  private static final String UNKNOWN =
-      "COMMIT_OUTCOME_UNKNOWN: the rows may have been written, all of them or none: look before you write them again"
-          + " (with txnAppId and txnVersion a repeat is safe); ";
+  static final String UNKNOWN = "COMMIT_OUTCOME_UNKNOWN: ";
 
   private final RowColumns columns;
   private final JsonNode begun;
@@ -30,34 +28,39 @@ final class LogBatchWrite implements BatchWrite {
     return new TaskWriterFactory(columns, begun.get("task").toString(), Planner.pythonCommand());
   }
 
-  /**
-   * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
-   * submits the same command, which lands once (`BatchWriter.commit`).
-   */
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    ObjectNode request = end("commit_write", messages);
-    SparklogException unanswered = null;
+    try {
+      commit(with(end("commit_write"), messages), begun.get("if_unknown").asText());
+    } catch (SparklogException error) {
+      throw error.inDriver("commit");
+    }
+  }
+
+  /**
+   * Commit what the tasks have written. If the planner ends without an answer, the commit may have landed; the next one
+   * submits the same command, which lands once (`BatchWriter.commit`). `ifUnknown`: what to do if none answers. Throws
+   * SparklogException.
+   */
+  static void commit(ObjectNode request, String ifUnknown) {
+    Planner.Unanswered unanswered = null;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
       try {
-        Planner.ofDriver().ask(request);
+        Planner.ofDriver().askOnce(request);
         return;
-      } catch (SparklogException error) {
-        if (!error.getMessage().startsWith(Planner.FAILED)) {
-          throw error.inDriver("commit");
-        }
+      } catch (Planner.Unanswered error) {
         unanswered = error;
         if (Thread.currentThread().isInterrupted()) {
           break; // it would not wait for the next answer either
         }
       }
     }
-    throw new SparklogException(UNKNOWN + unanswered.getMessage(), unanswered).inDriver("commit");
+    throw new SparklogException(UNKNOWN + ifUnknown + "; " + unanswered.getMessage(), unanswered);
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    ask(end("abort_write", new WriterCommitMessage[0]), "abort");
+    ask(with(end("abort_write"), new WriterCommitMessage[0]), "abort");
   }
 
   /** The planner's answer. Throws its error as Spark does if the Python data source fails while it does `action`. */
@@ -69,9 +72,13 @@ final class LogBatchWrite implements BatchWrite {
     }
   }
 
-  private ObjectNode end(String request, WriterCommitMessage[] messages) {
+  private ObjectNode end(String request) {
     ObjectNode end = Planner.JSON.createObjectNode().put("name", request);
-    end.set("writer", begun.get("writer"));
+    return end.set("writer", begun.get("writer"));
+  }
+
+  /** The request with the messages of the tasks. */
+  static ObjectNode with(ObjectNode end, WriterCommitMessage[] messages) {
     ArrayNode sent = end.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message == null) {

@@ -12,9 +12,12 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.Metadata;
@@ -29,9 +32,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>It stages new tables, because Spark would drop a table before it replaces it: so this can be refused.
  */
-public final class LogCatalog implements StagingTableCatalog {
+public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces {
   /** Properties that Spark gives each new table by itself. */
-  private static final Set<String> OF_SPARK = Set.of(PROP_PROVIDER, PROP_OWNER);
+  private static final Set<String> OF_SPARK = Set.of(PROP_PROVIDER, TableCatalog.PROP_OWNER);
 
   private String name;
   private Map<String, String> options;
@@ -48,10 +51,46 @@ public final class LogCatalog implements StagingTableCatalog {
   }
 
   @Override
-  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+  public String[][] listNamespaces() {
+    return new String[0][];
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    loadNamespaceMetadata(namespace);
+    return new String[0][];
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
     if (namespace.length > 0) {
       throw new NoSuchNamespaceException(namespace);
     }
+    return Map.of();
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> metadata) {
+    throw refusedNamespace("CREATE NAMESPACE " + String.join(".", namespace));
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    throw refusedNamespace("ALTER NAMESPACE " + String.join(".", namespace));
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    throw refusedNamespace("DROP NAMESPACE " + String.join(".", namespace));
+  }
+
+  private static RuntimeException refusedNamespace(String found) {
+    return refused("topics have no namespaces", found);
+  }
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    loadNamespaceMetadata(namespace);
     return Planner.strings(ask(Planner.request("topics", options))).stream()
         .map(topic -> Identifier.of(namespace, topic))
         .toArray(Identifier[]::new);
@@ -125,9 +164,7 @@ public final class LogCatalog implements StagingTableCatalog {
   private TopicTable created(
       Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (table.namespace().length > 0) {
-      throw new NoSuchNamespaceException(table.namespace());
-    }
+    loadNamespaceMetadata(table.namespace());
     for (Column column : columns) {
       if (!Columns.FIELDS.containsKey(column.name())) {
         throw refusedColumn(column.name());
@@ -143,7 +180,7 @@ public final class LogCatalog implements StagingTableCatalog {
         given.put(key, value);
       }
     });
-    if (!ask(request).asBoolean()) {
+    if (!change(request, table).asBoolean()) {
       throw new TableAlreadyExistsException(table);
     }
     return new TopicTable(name, table.name(), options, properties);
@@ -169,7 +206,7 @@ public final class LogCatalog implements StagingTableCatalog {
         throw refused("only TBLPROPERTIES of a topic can be altered", change.getClass().getSimpleName());
       }
     }
-    ask(request);
+    change(request, table);
     return loadTable(table);
   }
 
@@ -189,7 +226,7 @@ public final class LogCatalog implements StagingTableCatalog {
 
   private boolean isDropped(Identifier table, boolean withRecords) {
     ObjectNode request = request("drop_topic", table).put("with_records", withRecords);
-    return table.namespace().length == 0 && ask(request).asBoolean();
+    return table.namespace().length == 0 && change(request, table).asBoolean();
   }
 
   @Override
@@ -208,6 +245,22 @@ public final class LogCatalog implements StagingTableCatalog {
   private static JsonNode ask(ObjectNode request) {
     try {
       return Planner.ofDriver().ask(request);
+    } catch (SparklogException error) {
+      throw error.inDriver("plan");
+    }
+  }
+
+  /** The answer to a request that changes a topic. */
+  private JsonNode change(ObjectNode request, Identifier table) {
+    try {
+      return Planner.ofDriver().askOnce(request);
+    } catch (Planner.Unanswered error) {
+      if (!error.isSent) {
+        throw error.inDriver("plan");
+      }
+      String look = "the statement may have changed topic " + table.name() + ": look with SHOW TBLPROPERTIES " + name + "."
+          + table.name() + " before it is run again; ";
+      throw new SparklogException(LogBatchWrite.UNKNOWN + look + error.getMessage(), error).inDriver("plan");
     } catch (SparklogException error) {
       throw error.inDriver("plan");
     }

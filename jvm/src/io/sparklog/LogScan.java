@@ -7,7 +7,6 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -15,7 +14,6 @@ import org.apache.spark.sql.types.StructType;
 
 /** A read of some columns, as a batch or as a stream. */
 final class LogScan implements SupportsReportStatistics, Batch {
-  private final ScanBuilder python;
   private final StructType schema;
   private final PlannedRead read;
   private final Bounds bounds;
@@ -23,8 +21,7 @@ final class LogScan implements SupportsReportStatistics, Batch {
   private boolean isStream;
   private List<TaskToRead> tasks;
 
-  LogScan(ScanBuilder python, StructType schema, PlannedRead read, Bounds bounds, int limit) {
-    this.python = python;
+  LogScan(StructType schema, PlannedRead read, Bounds bounds, int limit) {
     this.schema = schema;
     this.read = read;
     this.bounds = bounds;
@@ -54,7 +51,7 @@ final class LogScan implements SupportsReportStatistics, Batch {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     isStream = true;
-    return ColumnStream.over(python.build().toMicroBatchStream(checkpoint), read.options(), schema.fieldNames());
+    return new LogStream(read.options(), schema.fieldNames());
   }
 
   /** The stored bytes, by which Spark chooses what it broadcasts. Those of a stream are unknown. */

@@ -2,7 +2,6 @@ package io.sparklog;
 
 import java.util.List;
 import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
@@ -15,14 +14,12 @@ import org.apache.spark.sql.types.StructType;
  */
 final class LogScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit {
-  private final ScanBuilder python;
   private final PlannedRead read;
   private final Bounds bounds = new Bounds();
   private StructType schema;
   private int limit = Integer.MAX_VALUE;
 
-  LogScanBuilder(ScanBuilder python, StructType schema, PlannedRead read) {
-    this.python = python;
+  LogScanBuilder(StructType schema, PlannedRead read) {
     this.schema = schema;
     this.read = read;
   }
@@ -52,6 +49,6 @@ final class LogScanBuilder
 
   @Override
   public Scan build() {
-    return new LogScan(python, schema, read, bounds, limit);
+    return new LogScan(schema, read, bounds, limit);
   }
 }

@@ -50,8 +50,7 @@ final class LogTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    ScanBuilder ofPython = ((SupportsRead) python).newScanBuilder(scanOptions);
-    return read == null ? ofPython : new LogScanBuilder(ofPython, schema, read);
+    return read == null ? ((SupportsRead) python).newScanBuilder(scanOptions) : new LogScanBuilder(schema, read);
   }
 
   @Override

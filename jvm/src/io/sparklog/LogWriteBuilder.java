@@ -8,11 +8,12 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
  * Begins a write. `python` is the builder of the Python data source, which also says that a log can't be overwritten. In
- * the output mode update, a stream appends the rows that changed, as with Spark's Kafka sink.
+ * the output modes complete and update, a stream appends all rows, or those that changed, as with Spark's Kafka sink.
  */
 final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final WriteBuilder python;
   private final LogicalWriteInfo info;
+  private boolean replaces;
 
   LogWriteBuilder(WriteBuilder python, LogicalWriteInfo info) {
     this.python = python;
@@ -21,11 +22,13 @@ final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdate
 
   @Override
   public WriteBuilder truncate() {
-    return ((SupportsTruncate) python).truncate();
+    ((SupportsTruncate) python).truncate();
+    replaces = true;
+    return this;
   }
 
   @Override
   public Write build() {
-    return new LogWrite(python.build(), info);
+    return new LogWrite(python.build(), info, replaces);
   }
 }

@@ -12,6 +12,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -19,16 +20,23 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkEnv;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A Python process beside this JVM, which decides: in the driver it plans reads, and plans and commits writes; in an
  * executor it reads what Java cannot, and words errors. One per JVM and Python, started on demand; it ends when the JVM
  * does, because its standard input ends.
  *
- * <p>Messages both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number
- * of requests may be under way; a reply has the id of its request.
+ * <p>The planner writes {@link #START} first; whatever Python printed before that goes to the standard error. Messages
+ * both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number of requests
+ * may be under way; a reply has the id of its request.
+ *
+ * <p>A request may take any time, as long as the planner answers pings. One that is silent is killed; the next request
+ * starts another one.
  */
 final class Planner {
   private static final StreamReadConstraints LONG_TEXTS = // a task's plan is one text in the planner's answer
@@ -37,36 +45,65 @@ final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "4"; // of the messages; another sparklog may speak another one
-  static final String FAILED = "PLANNER_FAILED"; // an error of the planner itself, in place of an answer
+  private static final String PROTOCOL = "6"; // of the messages; another sparklog may speak another one
+  private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
+  private static final byte REQUEST = 'J';
   private static final byte ERROR = 'E';
+  private static final byte PING = 'P';
   private static final int HEAD_BYTES = 9;
+  private static final int SIGNALED = 128; // Java adds the signal to it, in place of an exit code
+  private static final int TICK_MS = 1000;
+  private static final int SILENCE_LIMIT_S = 60; // also while it starts: a busy machine imports for long
+  private static final String ADVICE =
+      ": install sparklog in that Python, or set spark.pyspark.python (or PYSPARK_PYTHON) to one that has it";
+  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
   private static final Map<String, Planner> RUNNING = new HashMap<>();
 
   private final String python;
+  private final int silenceLimitS;
   private final Process process;
   private final DataOutputStream requests;
   private final Map<Long, CompletableFuture<Reply>> awaited = new ConcurrentHashMap<>();
+  private final AtomicLong heard = new AtomicLong(); // messages, and the start
   private volatile boolean hasEnded;
+  private volatile boolean isSilent;
+  private volatile String end = "it reads no more";
   private final AtomicLong ids = new AtomicLong();
 
   /** A reply: JSON, or an Arrow message. */
   record Reply(byte kind, byte[] payload) {}
 
-  private Planner(String python) {
+  /** The planner has not answered. `isSent`: it may have done what was requested. */
+  static final class Unanswered extends SparklogException {
+    final boolean isSent;
+
+    private Unanswered(boolean isSent, String message, Throwable cause) {
+      super("PLANNER_FAILED: " + message, cause);
+      this.isSent = isSent;
+    }
+  }
+
+  Planner(String python, int silenceLimitS) {
     this.python = python;
+    this.silenceLimitS = silenceLimitS;
     ProcessBuilder builder = new ProcessBuilder(python, "-m", "sparklog.spark.planner", PROTOCOL);
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     addSubmittedFiles(builder.environment());
     try {
       process = builder.start();
     } catch (IOException error) {
-      throw new SparklogException(FAILED + ": can't start " + python + ": " + error.getMessage(), error);
+      throw new Unanswered(false, "wanted to start a planner, found: " + error.getMessage() + ADVICE, error);
     }
     requests = new DataOutputStream(process.getOutputStream());
-    Thread replies = new Thread(this::receive, "sparklog-planner");
-    replies.setDaemon(true);
-    replies.start();
+    start("replies", this::receive);
+    start("pings", this::ping);
+    start("watch", this::watch);
+  }
+
+  private static void start(String name, Runnable work) {
+    Thread thread = new Thread(work, "sparklog-planner-" + name);
+    thread.setDaemon(true);
+    thread.start();
   }
 
   /** The planner of the driver. */
@@ -78,7 +115,7 @@ final class Planner {
   static synchronized Planner of(String python) {
     Planner planner = RUNNING.get(python);
     if (planner == null || planner.hasEnded || !planner.process.isAlive()) {
-      planner = new Planner(python);
+      planner = new Planner(python, SILENCE_LIMIT_S);
       RUNNING.put(python, planner);
     }
     return planner;
@@ -124,49 +161,81 @@ final class Planner {
     return texts;
   }
 
-  /** The planner's answer. Throws SparklogException with the planner's error. */
+  /**
+   * The answer to a request that changes nothing: if this planner does not answer, another one is asked, once. Throws
+   * SparklogException with the planner's error, or Unanswered.
+   */
   JsonNode ask(ObjectNode request) {
     try {
-      return JSON.readTree(exchange(request).payload());
-    } catch (IOException error) {
-      throw ended(error);
+      return json(exchange(request));
+    } catch (Unanswered first) {
+      return json(another(first).exchange(request));
     }
   }
 
-  /** As {@link #ask}, for a request whose reply may be an Arrow message. */
+  /** As {@link #ask}, for a request that may change something: it is sent once. */
+  JsonNode askOnce(ObjectNode request) {
+    try {
+      return json(exchange(request));
+    } catch (Unanswered first) {
+      if (first.isSent) {
+        throw first;
+      }
+      return json(another(first).exchange(request));
+    }
+  }
+
+  private Planner another(Unanswered first) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw first; // nor would it wait for the next one's answer
+    }
+    LOG.warn("another planner is asked: {}", first.getMessage());
+    return of(python);
+  }
+
+  private static JsonNode json(Reply reply) {
+    try {
+      return JSON.readTree(reply.payload());
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** This planner's reply, which may be an Arrow message. Throws SparklogException with its error, or Unanswered. */
   Reply exchange(ObjectNode request) {
     long id = ids.incrementAndGet();
     CompletableFuture<Reply> coming = new CompletableFuture<>();
     awaited.put(id, coming);
-    if (hasEnded) {
-      awaited.remove(id);
-      throw ended(null);
-    }
+    boolean isSent = false;
     try {
-      send(id, JSON.writeValueAsBytes(request));
+      if (hasEnded) {
+        throw unanswered(false, null);
+      }
+      send(REQUEST, id, JSON.writeValueAsBytes(request));
+      isSent = true;
       Reply reply = coming.get();
       if (reply.kind() == ERROR) {
-        throw new SparklogException(JSON.readTree(reply.payload()).asText(), null);
+        throw new SparklogException(json(reply).asText(), null);
       }
       return reply;
     } catch (IOException error) {
-      throw ended(error);
+      throw unanswered(false, error); // its last part at least was not sent, and without that it is no request
     } catch (ExecutionException error) {
-      throw ended(error.getCause());
+      throw unanswered(isSent, error.getCause());
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
-      throw new SparklogException(FAILED + ": interrupted", error);
+      throw new Unanswered(isSent, "interrupted", error);
     } finally {
       awaited.remove(id);
     }
   }
 
-  private void send(long id, byte[] payload) throws IOException {
+  private void send(byte kind, long id, byte[] payload) throws IOException {
     try {
       synchronized (requests) {
         requests.writeInt(HEAD_BYTES + payload.length);
         requests.writeLong(id);
-        requests.writeByte('J');
+        requests.writeByte(kind);
         requests.write(payload);
         requests.flush();
       }
@@ -179,11 +248,14 @@ final class Planner {
   private void receive() {
     Throwable reason; // whatever it is: nobody else completes what is awaited
     try (DataInputStream replies = new DataInputStream(process.getInputStream())) {
+      skipToStart(replies);
+      heard.incrementAndGet();
       while (true) {
         byte[] payload = new byte[replies.readInt() - HEAD_BYTES];
         long id = replies.readLong();
         byte kind = replies.readByte();
         replies.readFully(payload);
+        heard.incrementAndGet();
         CompletableFuture<Reply> coming = awaited.get(id);
         if (coming != null) {
           coming.complete(new Reply(kind, payload));
@@ -193,18 +265,85 @@ final class Planner {
       reason = error;
     }
     hasEnded = true;
+    end = howItEnded();
     process.destroy();
     for (CompletableFuture<Reply> coming : awaited.values()) {
       coming.completeExceptionally(reason);
     }
   }
 
-  private SparklogException ended(Throwable reason) {
-    return new SparklogException(
-        FAILED + ": " + python + " -m sparklog.spark.planner has ended (its standard error says why): is sparklog"
-            + " installed there? Set PYSPARK_PYTHON or spark.pyspark.python to a Python that has it, or read with the"
-            + " option " + SparklogSource.READER + "=rows",
-        reason);
+  /** Read up to START. What Python or its sitecustomize printed before goes to the standard error. */
+  private static void skipToStart(DataInputStream replies) throws IOException {
+    int matched = 0;
+    while (matched < START.length) {
+      byte next = replies.readByte();
+      if (next != START[matched]) {
+        System.err.write(START, 0, matched);
+        matched = 0; // only its first byte can begin it again: no other one before its last is the same
+      }
+      if (next == START[matched]) {
+        matched++;
+      } else {
+        System.err.write(next);
+      }
+    }
+    System.err.flush();
+  }
+
+  /** Ping while an answer is awaited. A thread of its own: a stopped planner's pipe may be full. */
+  private void ping() {
+    try {
+      while (!hasEnded) {
+        Thread.sleep(TICK_MS);
+        if (!awaited.isEmpty()) {
+          send(PING, 0, new byte[0]);
+        }
+      }
+    } catch (IOException | InterruptedException error) {
+      // It has ended, as those who await an answer will learn.
+    }
+  }
+
+  /** Kill the planner once it has been silent for too long. Counts ticks: in a suspended machine, no time passes. */
+  private void watch() {
+    try {
+      long before = 0;
+      int silentS = 0;
+      while (silentS < silenceLimitS) {
+        Thread.sleep(TICK_MS);
+        if (hasEnded && awaited.isEmpty()) {
+          return;
+        }
+        silentS = awaited.isEmpty() || heard.get() != before ? 0 : silentS + 1;
+        before = heard.get();
+      }
+      isSilent = true;
+      process.descendants().forEach(ProcessHandle::destroyForcibly); // `python` may be a script that starts one
+      process.toHandle().destroyForcibly();
+    } catch (InterruptedException error) {
+      // Nobody interrupts it.
+    }
+  }
+
+  private String howItEnded() {
+    try {
+      if (isSilent) {
+        return "no sign of life for " + silenceLimitS + " s, so it was killed";
+      }
+      if (!process.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
+        return "it has closed its standard output";
+      }
+    } catch (InterruptedException error) {
+      return "it has ended";
+    }
+    int code = process.exitValue();
+    return code > SIGNALED ? "signal " + (code - SIGNALED) + " ended it" : "it ended with exit code " + code;
+  }
+
+  private Unanswered unanswered(boolean isSent, Throwable cause) {
+    String found = python + " -m sparklog.spark.planner, found that " + end;
+    String log = " (its standard error, in the log of this JVM, may say why)";
+    return new Unanswered(isSent, "wanted an answer from " + found + log + (heard.get() == 0 ? ADVICE : ""), cause);
   }
 
   /** What was submitted by --py-files is imported by the planner, too. */

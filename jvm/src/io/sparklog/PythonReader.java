@@ -2,50 +2,85 @@ package io.sparklog;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.util.Arrays;
+import java.util.stream.Stream;
 
 /** The rest of a range, read by Python and handed over as Arrow messages. */
 final class PythonReader {
   private static final byte END = 'N';
+  private static final String OFFSET = "offset"; // read in any case, to know how far the reader is
 
-  private final Planner planner;
+  private final TaskScan plan;
+  private final int range;
   private final String[] columns;
   private final Decoder decoder;
   private final String[] read;
-  private final long reader;
-  private boolean isOpen = true;
+  private long at;
+  private Planner planner;
+  private long reader;
+  private boolean isOpen;
+  private boolean isRepeated;
 
   PythonReader(TaskScan plan, int range, long at, Decoder decoder) {
+    this.plan = plan;
+    this.range = range;
+    this.at = at;
     this.columns = plan.columns();
     this.decoder = decoder;
-    read = columns.length == 0 ? new String[] {"offset"} : columns; // Arrow counts no rows without a column
-    planner = Planner.of(plan.python());
-    ObjectNode request = Planner.JSON.createObjectNode().put("name", "read").put("range", range).put("at", at);
-    request.put("task", plan.task().task()).put("fail_on_data_loss", plan.task().failOnDataLoss());
-    for (String column : read) {
-      request.withArray("columns").add(column);
-    }
-    reader = planner.ask(request).asLong();
+    read = Stream.concat(Arrays.stream(columns), Stream.of(OFFSET)).distinct().toArray(String[]::new);
   }
 
-  /** The next records; null at the end. Throws SparklogException with Python's error. */
+  /**
+   * The next records; null at the end. If the planner ends meanwhile, the next one reads on from the same offset, once.
+   * Throws SparklogException with Python's error.
+   */
   Records next() throws IOException {
+    try {
+      return nextOfPlanner();
+    } catch (Planner.Unanswered error) {
+      if (isRepeated || Thread.currentThread().isInterrupted()) {
+        throw error;
+      }
+      isRepeated = true;
+      isOpen = false;
+      return nextOfPlanner();
+    }
+  }
+
+  private Records nextOfPlanner() throws IOException {
+    if (!isOpen) {
+      open();
+    }
     Planner.Reply reply = planner.exchange(request("next"));
     if (reply.kind() == END) {
       isOpen = false;
       return null;
     }
     try {
-      return decoder.decode(reply.payload(), 0, reply.payload().length, Layout.of(read), read).rows(columns, 0);
+      Decoder.Batch batch = decoder.decode(reply.payload(), 0, reply.payload().length, Layout.of(read), read);
+      at = batch.rows() == 0 ? at : batch.columns().get(OFFSET).getLong(batch.rows() - 1) + 1;
+      return batch.rows(columns, at);
     } catch (DamagedException error) {
       throw new IOException(error);
     }
+  }
+
+  private void open() throws IOException {
+    ObjectNode request = Planner.JSON.createObjectNode().put("name", "read").put("range", range).put("at", at);
+    request.put("task", plan.task().task()).put("fail_on_data_loss", plan.task().failOnDataLoss());
+    for (String column : read) {
+      request.withArray("columns").add(column);
+    }
+    planner = Planner.of(plan.python());
+    reader = Planner.JSON.readTree(planner.exchange(request).payload()).asLong();
+    isOpen = true;
   }
 
   void close() {
     if (isOpen) {
       isOpen = false;
       try {
-        planner.ask(request("close"));
+        planner.exchange(request("close"));
       } catch (SparklogException error) {
         // The planner has ended, and its readers with it.
       }

@@ -1,5 +1,7 @@
 package io.sparklog;
 
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.QueryContext;
@@ -8,7 +10,7 @@ import org.apache.spark.sql.AnalysisException;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** An error of sparklog. Its message is that of the Python data source: class, code and text. */
-public final class SparklogException extends RuntimeException {
+public class SparklogException extends RuntimeException {
   private static final String CONDITION = "PYTHON_DATA_SOURCE_ERROR";
 
   SparklogException(String message, Throwable cause) {
@@ -18,6 +20,19 @@ public final class SparklogException extends RuntimeException {
   /** Throws, in place of returning it, the error that Spark raises if the Python data source fails in the driver. */
   RuntimeException inDriver(String action) {
     throw unchecked(new AnalysisException(CONDITION, parameters(action)));
+  }
+
+  /**
+   * As {@link #inDriver}, in the thread of a stream. If that was interrupted, throws what tells Spark so: a query that
+   * is stopped has not failed.
+   */
+  RuntimeException inStream(String action) {
+    if (Thread.currentThread().isInterrupted()) {
+      InterruptedIOException interrupted = new InterruptedIOException(getMessage());
+      interrupted.initCause(this);
+      throw new UncheckedIOException(interrupted);
+    }
+    throw inDriver(action);
   }
 
   /** The error of a task: one that PySpark knows, so that its users need not look for it in Py4J's. */

@@ -93,7 +93,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
     return request;
   }
 
-  private static String host() {
+  /** The name of this host. */
+  static String host() {
     try {
       return InetAddress.getLocalHost().getHostName();
     } catch (UnknownHostException error) {

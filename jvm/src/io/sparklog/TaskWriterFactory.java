@@ -3,11 +3,12 @@ package io.sparklog;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 
 /** Makes the writers of task attempts. Spark sends it to the executors; it holds no secrets. */
-final class TaskWriterFactory implements DataWriterFactory {
+final class TaskWriterFactory implements DataWriterFactory, StreamingDataWriterFactory {
   private final RowColumns columns;
-  private final String plan;
+  private final String plan; // null: the rows are in the log already
   private final String python;
 
   TaskWriterFactory(RowColumns columns, String plan, String python) {
@@ -18,6 +19,11 @@ final class TaskWriterFactory implements DataWriterFactory {
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt) {
-    return new TaskWriter(columns, WritePlan.of(plan), python, partition);
+    return plan == null ? new SkippedRows(partition) : new TaskWriter(columns, WritePlan.of(plan), python, partition);
+  }
+
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long attempt, long batch) {
+    return createWriter(partition, attempt);
   }
 }

@@ -1,6 +1,8 @@
 package io.sparklog;
 
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -73,8 +75,17 @@ final class TopicTable implements SupportsRead, SupportsWrite {
     return ((SupportsRead) read).newScanBuilder(with("subscribe", own));
   }
 
+  /** A write of some of a record's columns. Others are refused: a statement would lose them with a line in the log. */
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    List<String> others = new ArrayList<>(List.of(info.schema().fieldNames()));
+    others.removeAll(Columns.FIELDS.keySet());
+    if (!others.isEmpty()) {
+      throw LogCatalog.refused(
+          "the names of columns say what is written: INSERT INTO " + name() + " (key, value) …, or SELECT … AS value,"
+              + " with some of " + String.join(", ", Columns.FIELDS.keySet()),
+          String.join(", ", others));
+    }
     CaseInsensitiveStringMap writeOptions = with("topic", info.options().asCaseSensitiveMap());
     return ((SupportsWrite) records()).newWriteBuilder(new TopicWrite(info, writeOptions));
   }
