@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
-from sparklog.spark.produce.delta_changes import open_changes
+from sparklog.spark.produce.delta_changes import open_changes, open_version
 from sparklog.spark.produce.formats.bad_rows import BAD, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.formats.json_rows import json_rows
@@ -39,6 +39,7 @@ from sparklog.spark.write.row_expressions import columns_named, condition, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Keep columns that only some files have. This reads the footer of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
@@ -160,12 +161,30 @@ def open_source(source: InputSource, session: SparkSession, *, stop_at_bad: bool
             raise InvalidInput(f"{source.name} has no columns")
     except Exception as error:
         raise explained(error, source.name) from error
+    frame = _where(frame, source)
+    if source.order_by:
+        frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
+    return frame
+
+
+def open_table(source: InputSource, session: SparkSession, columns: StructType) -> DataFrame:
+    """The rows of a Delta table as of `source.version` that `where` selects, with `columns`. Call it within `reading`.
+
+    Raises InvalidInput or another SparklogError if that version can't be read.
+    """
+    assert source.version is not None
+    try:
+        frame = open_version(session, source.path, source.table, source.version, columns)
+    except Exception as error:
+        raise explained(error, source.name) from error
+    return _where(frame, source)
+
+
+def _where(frame: DataFrame, source: InputSource) -> DataFrame:
     if source.where is not None:
         wanted = condition(visible(frame), "--where", source.where)
         check_no_star(frame, "--where", source.where)
         frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
-    if source.order_by:
-        frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
     return frame
 
 

@@ -41,7 +41,7 @@ from sparklog.spark.produce.formats.bad_rows import (
     shown,
     with_dead_letters,
 )
-from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
+from sparklog.spark.produce.input_source import InputSource, checked, open_source, open_table, reading
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce.rows import RowMapping, check_mapping, visible, written_columns
@@ -139,8 +139,8 @@ class _Produce:
         if self.bad_rows.topic is not None:
             columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
         skipped, frame_left = self._left_out(frame)
-        rows = self._records(frame_left, columns)
         try:
+            rows = self._records(frame_left, columns)
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise self._explained(error) from error
@@ -151,7 +151,13 @@ class _Produce:
         named = [column.alias(name) for name, column in columns.items()]
         if self.source.version is None:
             return frame.select(*named)
-        return with_tombstones(frame.select(*named, CHANGE))
+
+        def table() -> DataFrame:
+            rows = open_table(self.source, frame.sparkSession, visible(frame).schema)
+            return rows.select(*(column.alias(name) for name, column in written_columns(rows, self.mapping).items()))
+
+        place = f"{self.source.name}, version {self.source.version}"
+        return with_tombstones(frame.select(*named, CHANGE), table, place)
 
     def _explained(self, error: Exception) -> SparklogError:
         """Return the error to show for Spark's `error`. It says if another process deleted a topic during the run."""
