@@ -53,7 +53,7 @@ def open_changes(session: SparkSession, path: str | None, table: str | None, ver
 def open_version(
     session: SparkSession, path: str | None, table: str | None, version: int, columns: StructType
 ) -> DataFrame:
-    """The rows of the table as of `version`, with the columns of its feed, `columns`: null where it lacked them then."""
+    """The rows of the table as of `version`, with the columns of its feed: null where the table lacked them then."""
     from pyspark.sql.types import StructField, StructType
 
     reader = session.read.format("delta").option("versionAsOf", version)

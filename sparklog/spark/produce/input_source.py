@@ -31,7 +31,15 @@ from sparklog.spark.produce.formats.text_files import (
     rows_of,
     settings,
 )
-from sparklog.spark.produce.paths import check_path, guessed_format, local_path
+from sparklog.spark.produce.listed_files import listed_files
+from sparklog.spark.produce.paths import (
+    Finding,
+    check_files,
+    check_path,
+    files_below,
+    guessed_format,
+    local_path,
+)
 from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
 from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.spark_errors import condition_of, explained, shown_path
@@ -113,7 +121,7 @@ def checked(source: InputSource) -> InputSource:
     local = local_path(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    check_path(source.path, local, all_below=_reads_all_below(source.options))
+    check_path(source.path, local, Finding.of(source.options))
     guessed = msgspec.structs.replace(source, format=source.format or guessed_format(source.path, local))
     if guessed.format == "csv":
         csv_options(guessed.options)
@@ -122,8 +130,20 @@ def checked(source: InputSource) -> InputSource:
     return guessed
 
 
-def _reads_all_below(options: Mapping[str, str]) -> bool:
-    return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
+def files_aside(source: InputSource, session: SparkSession) -> list[str]:
+    """Return the files at the source's path that lie in hidden folders, so that Spark does not read them.
+
+    Raises InvalidInput for other files that Spark would not read, and another SparklogError if they can't be listed.
+    """
+    if source.path is None or source.version is not None:
+        return []
+    local = local_path(source.path)
+    try:
+        found = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
+        finding = Finding.of(source.options)
+        return [file for root, below in found for file in check_files(shown_path(root), below, finding)]
+    except Exception as error:
+        raise explained(error, source.name) from error
 
 
 def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:
