@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
+from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, NotFound
 from sparklog.spark.produce.delta_changes import open_changes, open_version
-from sparklog.spark.produce.formats.bad_rows import BAD, BadRow, has_bad_rows, is_bad
+from sparklog.spark.produce.formats.bad_rows import BAD, CHARACTERS_SHOWN, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
-from sparklog.spark.produce.formats.json_rows import json_rows
+from sparklog.spark.produce.formats.json_rows import JsonRow, json_rows
 from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
     RAW,
+    SEEN,
     START,
+    UNSEEN,
     UNSPLIT,
     FilePart,
     check_columns,
@@ -47,7 +49,7 @@ from sparklog.spark.write.row_expressions import columns_named, condition, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 # Keep columns that only some files have. This reads the footer of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
@@ -310,33 +312,53 @@ def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
 
 
 def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
-    """The rows of JSON files: the columns that Spark finds in the objects, RAW with each object's text, and BAD."""
+    """The rows of JSON files: the columns that Spark finds in the objects, RAW with each object's text, and BAD.
+
+    A column fails a row only if it is used, and Spark can't read the row's value as it is.
+    """
     from pyspark.sql import functions as sql
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from sparklog.spark.installed import documents
 
-    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[JsonRow | BadRow]:
         folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
     lines = lines_of(session, path, options.of_files)
-    frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
+    frame = rows_of(lines, read, (RAW, SEEN, UNSEEN), stop_at_bad=stop_at_bad).select(RAW, SEEN, UNSEEN, BAD)
+    seen = sql.coalesce(SEEN, RAW)
     types = {**options.of_types, **_FAIL}
     try:
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise Spark reads only one of the fields id and ID
-            fields = session.read.options(**types).json(documents(frame.where(~is_bad()).select(RAW))).schema.fields
+            found = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise
-        raise InvalidInput(
-            f"{path}: Spark can't read one of the objects: a number may have at most 1,000 digits"
-        ) from error
+        raise InvalidInput(f"{path}: Spark can't read one of the objects: a name of a field may be too long") from error
+    fields = list({field.name: field for field in found}.values())  # an object may repeat a field
     if not fields:
-        return frame
+        return frame.select(RAW, BAD)
     check_columns([field.name for field in fields], path)
-    schema = StructType(list({field.name: field for field in fields}.values()))  # an object may repeat a field
-    parsed = sql.from_json(RAW, schema, types).alias("parsed")
-    return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
+    # By number, because names may differ only in case.
+    numbered = StructType([StructField(f"f{at}", field.dataType) for at, field in enumerate(fields)])
+    parsed = sql.from_json(seen, StructType(fields), types).cast(numbered).alias("parsed")
+    columns = [
+        _checked_field(sql.col(f"parsed.f{at}"), field, path).alias(field.name) for at, field in enumerate(fields)
+    ]
+    return frame.select(parsed, RAW, UNSEEN, BAD).select(*columns, RAW, BAD)
+
+
+def _checked_field(value: Column, field: StructField, path: str) -> Column:
+    """Return the column `value` of a JSON field. It fails for a row in which Spark can't read the field as it is."""
+    from pyspark.sql import functions as sql
+
+    problem = (
+        f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: {path}: wanted a value that Spark can "
+        f"read in field {field.name!r}, found half of a surrogate pair or a number that is too large, in "
+    )
+    failed = sql.raise_error(sql.concat(sql.lit(problem), sql.substring(RAW, 1, CHARACTERS_SHOWN)))
+    is_unseen = sql.array_contains(sql.from_json(UNSEEN, "array<string>"), field.name)
+    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)
