@@ -1,7 +1,7 @@
 """Reads JSON (RFC 8259) without changing a character of it, and without decoding values that nobody asked for.
 
-Decoders refuse some valid JSON: half of a surrogate pair (`"\\ud83d"`) is no text in UTF-8, and 1e400 is too large for a
-double. Here such values are only parts of the text. Call these functions after a fast decoder has refused a text.
+Decoders refuse some valid JSON: half of a surrogate pair (`"\\ud83d"`) is no text in UTF-8, and 1e400 is too large for
+a double. Here such values are only parts of the text. Call these functions after a fast decoder has refused a text.
 """
 
 from __future__ import annotations
@@ -77,15 +77,6 @@ def elements_of(text: str) -> list[str]:
         elements.append(text[at:end])
         at = _after_comma(text, end)
     return elements
-
-
-def is_text(text: str) -> bool:
-    """True if `text` can be encoded as UTF-8, so that it has no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:

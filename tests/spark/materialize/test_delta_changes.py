@@ -115,7 +115,8 @@ def test_a_key_that_another_row_still_has_keeps_the_value_of_that_row(
         f"DELETE FROM {table} WHERE name = 'g'",  # two equal rows remain: they are one value
         f"INSERT INTO {table} VALUES (2, 'e')",
         f"UPDATE {table} SET id = 9 WHERE name = 'c'",  # another row still has the old key
-        f"""MERGE INTO {table} t USING (VALUES (2, 'new'), (3, 'gone'), (9, 'x'), (7, 'h')) s(id, name) ON t.id = s.id
+        f"""MERGE INTO {table} t
+            USING (SELECT * FROM VALUES (2, 'new'), (3, 'gone'), (9, 'x'), (7, 'h') v(id, name)) s ON t.id = s.id
             WHEN MATCHED AND s.name = 'gone' THEN DELETE WHEN MATCHED THEN UPDATE SET name = s.name
             WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)""",
         f"INSERT INTO {table} VALUES (7, 'i')",
