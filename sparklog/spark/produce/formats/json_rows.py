@@ -14,7 +14,7 @@ import msgspec
 from sparklog.core.errors import InvalidRecord
 from sparklog.core.json_text import elements_of, fields_of, json_fault
 from sparklog.core.user_text import is_text
-from sparklog.spark.produce.formats.bad_rows import BadRow, shown
+from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded, shown
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"
@@ -179,8 +179,3 @@ def _is_too_deep(text: str) -> bool:
         if depth > MAX_DEPTH:
             return True
     return False
-
-
-def not_decoded(error: UnicodeDecodeError, encoding: str) -> str:
-    """The reason of a bad row for bytes that are not in the encoding of the file."""
-    return f"byte 0x{error.object[error.start]:02x} is not {encoding}: give the encoding by --option encoding=NAME"
