@@ -11,8 +11,8 @@ from sparklog.chain.framing import frame, unframe
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
+from sparklog.core.texts.user_text import no_utf8
 from sparklog.core.types import EntryNumber
-from sparklog.core.user_text import no_utf8
 from sparklog.storage.keys import entry_key
 
 NO_PREVIOUS = "0" * 64  # the previous hash in entry 0

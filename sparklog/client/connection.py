@@ -84,7 +84,7 @@ class Connection:
             self.check_chain(cluster.chain_id)
         self.committer = ClientCommitter(self.follower, author or default_author(), calls, self.coordinators)
         self.waiting = Waiting(self.committer)
-        self.warned_of_expired: set[TopicId] = set()  # topics whose writers were told that retention takes records
+        self.warned_of_expired: set[TopicId] = set()  # topics for which a warning was logged
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:

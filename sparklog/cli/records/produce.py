@@ -24,8 +24,8 @@ from sparklog.cli.output import connect, done, ending
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import InvalidInput, InvalidOption, RecordTooLarge, SparklogError
-from sparklog.core.json_text import fields_of, json_fault
-from sparklog.core.user_text import is_text
+from sparklog.core.texts.json_text import fields_of, json_fault
+from sparklog.core.texts.user_text import is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

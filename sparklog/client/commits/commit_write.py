@@ -38,7 +38,6 @@ from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
-from sparklog.host.clock import now_ms
 from sparklog.host.dice import jittered
 
 log = logging.getLogger("sparklog")
@@ -117,9 +116,9 @@ class _Commit:
                     self._await_followers(result)
                 return result
             except _MAY_PASS as error:
-                refused_ms = self._clock.monotonic_ms()
-                end_ms = min(end_ms, refused_ms + self._refusals_ms)  # from the first refusal on
-                if end_ms - refused_ms <= pause_ms:
+                now_ms = self._clock.monotonic_ms()
+                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on
+                if end_ms - now_ms <= pause_ms:
                     raise self._given_up(error, tries) from error
                 in_doubt = submission.in_doubt or error.landed is not Landed.NO
             self._clock.pause(jittered(pause_ms))
@@ -196,7 +195,7 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
 
 
 def _warn_of_expired(connection: Connection, command: Append) -> None:
-    at_ms = now_ms()
+    at_ms = connection.committer.clock.now_ms()
     for write in expired_writes(connection.follower.state, command.slices, at_ms):
         if write.topic_id not in connection.warned_of_expired:
             connection.warned_of_expired.add(write.topic_id)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sparklog.client.producer.record_future import Partitions, SentRecords
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.state import ClusterState
+from sparklog.core.texts.user_text import utf8_of
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.core.user_text import utf8_of
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
 from sparklog.log.write.routing import partition_of_rows
 

@@ -25,8 +25,8 @@ from sparklog.core.errors import (
     InvalidInput,
     UnknownMemberId,
 )
+from sparklog.core.texts.user_text import utf8_of
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
-from sparklog.core.user_text import utf8_of
 
 GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without
 MAX_INSTANCE_LENGTH = 200  # of a group_instance_id, with which member ids begin

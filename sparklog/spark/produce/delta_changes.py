@@ -75,8 +75,8 @@ def with_tombstones(rows: DataFrame, table: Callable[[], DataFrame], source: str
     """Return the records of one version's changes. `rows` have the columns for the sink, and CHANGE.
 
     A row with a key may be deleted or changed while no new row (added, or the result of a change) has this key. Then
-    `table`, the records of all rows of the table at that version, decides what becomes of the key. If no row has it, it
-    gets a tombstone. If one row still has it, that row is written again, because the newest record of the key may be of
+    `table`, the records of all rows of the table at that version, is searched for the key. If no row has it, it gets a
+    tombstone. If one row still has it, that row is written again, because the newest record of the key may be of
     the row that is gone. If several different rows have it, none of them is the newest value: raises InvalidRecord,
     which names the keys.
 
@@ -117,11 +117,11 @@ def _has_remaining(remaining: DataFrame, names: Sequence[str], source: str) -> b
 
     by_key = remaining.groupBy(*names).agg(sql.count(sql.lit(1)).alias("rows"))
     several = sql.col("rows") > 1
-    found = by_key.agg(sql.count(sql.lit(1)).alias("keys"), sql.count_if(several).alias("several")).collect()[0]
-    if found["several"]:
+    counts = by_key.agg(sql.count(sql.lit(1)).alias("keys"), sql.count_if(several).alias("several")).collect()[0]
+    if counts["several"]:
         listed = by_key.where(several).select(sql.col("key").cast("binary").alias("key"), "rows")
         examples = [f"{shown(bytes(key))} ({rows} rows)" for key, rows in listed.orderBy("key").take(KEYS_SHOWN)]
-        more = ", …" if found["several"] > len(examples) else ""
+        more = ", …" if counts["several"] > len(examples) else ""
         raise InvalidRecord(
             f"{source}: wanted at most one row for each key of a deleted or changed row, found "
             f"{counted(found['several'], 'key')} with several: {', '.join(examples)}{more}. None of these rows is the "
@@ -129,7 +129,7 @@ def _has_remaining(remaining: DataFrame, names: Sequence[str], source: str) -> b
             "or leave one row of each key in the table, write the table to a new topic (without --changes), and its "
             "later changes to that topic with --starting-version"
         )
-    return bool(found["keys"])
+    return bool(counts["keys"])
 
 
 def _matched(left: DataFrame, right: DataFrame, how: str, names: Sequence[str]) -> DataFrame:

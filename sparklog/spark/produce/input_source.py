@@ -141,9 +141,9 @@ def files_aside(source: InputSource, session: SparkSession) -> list[str]:
         return []
     local = local_path(source.path)
     try:
-        found = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
+        listed = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
         finding = Finding.of(source.options)
-        return [file for root, below in found for file in check_files(shown_path(root), below, finding)]
+        return [file for root, below in listed for file in check_files(shown_path(root), below, finding)]
     except Exception as error:
         raise explained(error, source.name) from error
 
@@ -333,12 +333,12 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise Spark reads only one of the fields id and ID
-            found = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
+            inferred = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise
         raise InvalidInput(f"{path}: Spark can't read one of the objects: a name of a field may be too long") from error
-    fields = list({field.name: field for field in found}.values())  # an object may repeat a field
+    fields = list({field.name: field for field in inferred}.values())  # an object may repeat a field
     if not fields:
         return frame.select(RAW, BAD)
     check_columns([field.name for field in fields], path)

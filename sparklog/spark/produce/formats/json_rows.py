@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from sparklog.core.errors import InvalidRecord
-from sparklog.core.json_text import elements_of, fields_of, json_fault
-from sparklog.core.user_text import is_text
+from sparklog.core.texts.json_text import elements_of, fields_of, json_fault
+from sparklog.core.texts.user_text import is_text
 from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded, shown
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sparklog.core.json_text import elements_of, fields_of, json_fault
+from sparklog.core.texts.json_text import elements_of, fields_of, json_fault
 
 DEEP = "[" * 100_000 + "]" * 100_000
 

@@ -1,4 +1,4 @@
-"""Reads JSON (RFC 8259) without changing a character of it, and without decoding values that nobody asked for.
+"""Reads JSON (RFC 8259) without changing a character, and decodes no value that is not used.
 
 Decoders refuse some valid JSON: half of a surrogate pair (`"\\ud83d"`) is no text in UTF-8, and 1e400 is too large for
 a double. Here such values are only parts of the text. Call these functions after a fast decoder has refused a text.
@@ -48,8 +48,8 @@ def json_fault(text: str, wanted: str, kind: type[dict[str, Any]] | type[list[An
         return f"wanted {wanted}, found {what}, from character {error.pos + 1:,} on"
     if kind is None or isinstance(value, kind):
         return None
-    found = "a number" if isinstance(value, str) and '"' not in text else _KINDS[type(value)]
-    return f"wanted {wanted}, found {found}"
+    actual = "a number" if isinstance(value, str) and '"' not in text else _KINDS[type(value)]
+    return f"wanted {wanted}, found {actual}"
 
 
 def fields_of(text: str) -> dict[str, str]:
@@ -84,9 +84,9 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 def _after_comma(text: str, at: int) -> int:

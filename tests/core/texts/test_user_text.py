@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidInput, InvalidRecord
-from sparklog.core.user_text import is_text, utf8_of
+from sparklog.core.texts.user_text import is_text, utf8_of
 
 
 def test_a_text_is_its_utf_8() -> None:
