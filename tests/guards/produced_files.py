@@ -47,8 +47,8 @@ GUARDS: Final = (
         "hidden-files-elsewhere",
         "Files on other systems, and those of patterns, are listed too before they are read.",
         "sparklog/spark/produce/input_source.py",
-        "        listed = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]\n",
-        "        listed = [] if local is None else [(str(local), files_below(local))]\n",
+        "listed_files(session, source.path) if local is None else [(",
+        "[] if local is None else [(",
         (_SOURCE + "test_files_on_any_system_are_read_or_counted_or_refused",),
     ),
     Guard(

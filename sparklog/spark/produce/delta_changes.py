@@ -124,7 +124,7 @@ def _has_remaining(remaining: DataFrame, names: Sequence[str], source: str) -> b
         more = ", …" if counts["several"] > len(examples) else ""
         raise InvalidRecord(
             f"{source}: wanted at most one row for each key of a deleted or changed row, found "
-            f"{counted(found['several'], 'key')} with several: {', '.join(examples)}{more}. None of these rows is the "
+            f"{counted(counts['several'], 'key')} with several: {', '.join(examples)}{more}. None of these rows is the "
             "newest value of its key. Nothing of this version was written: name columns in --key that tell rows apart; "
             "or leave one row of each key in the table, write the table to a new topic (without --changes), and its "
             "later changes to that topic with --starting-version"

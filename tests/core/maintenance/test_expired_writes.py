@@ -24,7 +24,7 @@ NOW_MS = 1_750_000_000_000
 )
 def test_a_time_that_would_be_right_in_seconds_is_asked_about(newest_ms: int, asks: bool) -> None:
     warning = ExpiredWrite(TopicId(1), "t", 2, newest_ms * 1000, 1000).warning(NOW_MS)
-    assert warning.startswith("topic t has retention.ms=1000 (1 second), and 2 records just written are older: the next ")
+    assert warning.startswith("topic t has retention.ms=1000 (1 second), and 2 records just written are older: ")
     assert ("were seconds given for milliseconds?" in warning) is asks
 
 
