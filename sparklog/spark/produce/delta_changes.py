@@ -97,39 +97,47 @@ def with_tombstones(rows: DataFrame, table: Callable[[], DataFrame], source: str
     key = sql.when(sql.col("key").isNull(), no_key.cast(rows.schema["key"].dataType)).otherwise(sql.col("key"))
     names = ["key", *(name for name in rows.columns if name == "partition")]
     gone = rows.where(~is_added).withColumn("key", key).select(*names).distinct()
+    if gone.isEmpty():
+        return added
     keys = _matched(gone, added, "left_anti", names)
     if keys.isEmpty():
         return added
-    remaining = _matched(table(), keys, "left_semi", names).distinct()
-    if _has_remaining(remaining, names, source):
+    records = table()
+    rows_by_key = _rows_by_key(_matched(records.select(*names), keys, "left_semi", names), names)
+    counts = rows_by_key.agg(sql.count("rows").alias("keys"), sql.max("rows").alias("most")).collect()[0]
+    if counts["keys"]:
+        remaining = _matched(records, keys, "left_semi", names).distinct()
+        if counts["most"] > 1:
+            _check_one_row_each(remaining, names, source)
         keys, added = _matched(keys, remaining, "left_anti", names), added.unionByName(remaining)
     nothing = {field.name: sql.lit(None).cast(field.dataType).alias(field.name) for field in added.schema}
     columns = [sql.col(name) if name in names else nothing[name] for name in added.columns]
-    return added.unionByName(keys.select(*columns))
+    return keys.select(*columns).unionByName(added)  # if rows name partitions, a key may be in both: its record is last
 
 
-def _has_remaining(remaining: DataFrame, names: Sequence[str], source: str) -> bool:
-    """True if there are rows in `remaining`, the rows that still have the keys of deleted rows.
-
-    Raises InvalidRecord if several rows have the same key.
-    """
+def _check_one_row_each(remaining: DataFrame, names: Sequence[str], source: str) -> None:
+    """Raise InvalidRecord if several of the rows `remaining`, which are all different, have the same key."""
     from pyspark.sql import functions as sql
 
-    by_key = remaining.groupBy(*names).agg(sql.count(sql.lit(1)).alias("rows"))
-    several = sql.col("rows") > 1
-    counts = by_key.agg(sql.count(sql.lit(1)).alias("keys"), sql.count_if(several).alias("several")).collect()[0]
-    if counts["several"]:
-        listed = by_key.where(several).select(sql.col("key").cast("binary").alias("key"), "rows")
-        examples = [f"{shown(bytes(key))} ({rows} rows)" for key, rows in listed.orderBy("key").take(KEYS_SHOWN)]
-        more = ", …" if counts["several"] > len(examples) else ""
-        raise InvalidRecord(
-            f"{source}: wanted at most one row for each key of a deleted or changed row, found "
-            f"{counted(counts['several'], 'key')} with several: {', '.join(examples)}{more}. None of these rows is the "
-            "newest value of its key. Nothing of this version was written: name columns in --key that tell rows apart; "
-            "or leave one row of each key in the table, write the table to a new topic (without --changes), and its "
-            "later changes to that topic with --starting-version"
-        )
-    return bool(counts["keys"])
+    several = _rows_by_key(remaining, names).where(sql.col("rows") > 1)
+    count = several.count()
+    if not count:
+        return
+    listed = several.select(sql.col("key").cast("binary").alias("key"), "rows").orderBy("key").take(KEYS_SHOWN)
+    examples = ", ".join(f"{shown(bytes(key))} ({rows} rows)" for key, rows in listed)
+    raise InvalidRecord(
+        f"{source}: wanted at most one row for each key of a deleted or changed row, found {counted(count, 'key')} with "
+        f"several: {examples}{', …' if count > len(listed) else ''}. None of these rows is the newest value of its key. "
+        "Nothing of this version was written: name columns in --key that tell rows apart; or leave one row of each key "
+        "in the table, write the table to a new topic (without --changes), and its later changes to that topic with "
+        "--starting-version"
+    )
+
+
+def _rows_by_key(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    return rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias("rows"))
 
 
 def _matched(left: DataFrame, right: DataFrame, how: str, names: Sequence[str]) -> DataFrame:
