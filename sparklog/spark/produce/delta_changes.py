@@ -112,7 +112,8 @@ def with_tombstones(rows: DataFrame, table: Callable[[], DataFrame], source: str
         keys, added = _matched(keys, remaining, "left_anti", names), added.unionByName(remaining)
     nothing = {field.name: sql.lit(None).cast(field.dataType).alias(field.name) for field in added.schema}
     columns = [sql.col(name) if name in names else nothing[name] for name in added.columns]
-    return keys.select(*columns).unionByName(added)  # if rows name partitions, a key may be in both: its record is last
+    # Tombstones first: a record without a partition may have the key, and the partition, of a row that named one.
+    return keys.select(*columns).unionByName(added)
 
 
 def _check_one_row_each(remaining: DataFrame, names: Sequence[str], source: str) -> None:
@@ -125,12 +126,13 @@ def _check_one_row_each(remaining: DataFrame, names: Sequence[str], source: str)
         return
     listed = several.select(sql.col("key").cast("binary").alias("key"), "rows").orderBy("key").take(KEYS_SHOWN)
     examples = ", ".join(f"{shown(bytes(key))} ({rows} rows)" for key, rows in listed)
+    more = ", …" if count > len(listed) else ""
     raise InvalidRecord(
-        f"{source}: wanted at most one row for each key of a deleted or changed row, found {counted(count, 'key')} with "
-        f"several: {examples}{', …' if count > len(listed) else ''}. None of these rows is the newest value of its key. "
-        "Nothing of this version was written: name columns in --key that tell rows apart; or leave one row of each key "
-        "in the table, write the table to a new topic (without --changes), and its later changes to that topic with "
-        "--starting-version"
+        f"{source}: wanted at most one row for each key of a deleted or changed row, found "
+        f"{counted(count, 'key')} with several: {examples}{more}. None of these rows is the newest value of its key. "
+        "Nothing of this version was written: name columns in --key that tell rows apart; or leave one row of each "
+        "key in the table, write the table to a new topic (without --changes), and its later changes to that topic "
+        "with --starting-version"
     )
 
 
