@@ -142,6 +142,10 @@ def test_files_on_any_system_are_read_or_counted_or_refused(spark: SparkSession,
         source = checked(InputSource(path, None, "csv"))
         assert files_aside(source, spark) == [f"{tmp_path}/in/day=1/_old/b.csv"]
         assert open_source(source, spark).count() == 2
+    left_out_by_the_pattern = checked(InputSource(f"{tmp_path}/in/day=1/[!_.]*", None, "csv"))
+    _write(tmp_path, ("in/day=1/_c.csv",))
+    assert files_aside(left_out_by_the_pattern, spark) == []
+    assert open_source(left_out_by_the_pattern, spark).count() == 2
     for hidden, message in (
         ("in/day=1/_c.csv", r"found day=1/_c.csv at .*/in: rename it"),
         ("out/.d.csv", r"found .d.csv at .*/out"),
