@@ -23,7 +23,7 @@ from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.records import At, CommandResult, Record
 from sparklog.core.state import ClusterState, Store
-from sparklog.core.types import EntryNumber, Offset, StoreId
+from sparklog.core.types import EntryNumber, Offset, StoreId, TopicId
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.cluster_stores import (
@@ -84,6 +84,7 @@ class Connection:
             self.check_chain(cluster.chain_id)
         self.committer = ClientCommitter(self.follower, author or default_author(), calls, self.coordinators)
         self.waiting = Waiting(self.committer)
+        self.warned_of_expired: set[TopicId] = set()  # topics for which a warning was logged
         self._stores: Stores | None = None
 
     def stores(self, state: ClusterState) -> Stores:

@@ -97,6 +97,7 @@ CASES = [
     (("topic", "create", "a\nb"), 2, r"'a\nb' has '\n'"),
     (("topic", "describe", ""), 3, "wanted topic ''"),
     (("chain", "write", ""), 2, "found an empty one"),
+    (("chain", "write", "x\udcff"), 3, "did not land"),
 ]
 
 
@@ -123,7 +124,7 @@ def test_bad_arguments_are_refused_without_any_input(
         ('{"vaule":"x"}', "did you mean value?"),
         ("{}", "value"),
         ("[1]", "found '[1]'"),
-        ("", "wanted a JSON object, found ''"),
+        ("", "wanted a JSON object, found a text that ends too early: ''"),
         ('{"value":"x"} {"value":"y"}', "wanted a JSON object"),
     ],
 )

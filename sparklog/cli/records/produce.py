@@ -24,6 +24,8 @@ from sparklog.cli.output import connect, done, ending
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import InvalidInput, InvalidOption, RecordTooLarge, SparklogError
+from sparklog.core.texts.json_text import fields_of, json_fault
+from sparklog.core.texts.user_text import is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -322,8 +324,37 @@ def _json_record(line: bytes, number: int) -> JsonRecord:
         unknown = _UNKNOWN_FIELD.search(str(error))
         near = did_you_mean(unknown[1], JsonRecord.__struct_fields__) if unknown else ""
         raise InvalidInput(f"line {number}: {error}{near}; found {_shown(line)}") from error
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"line {number}: wanted a JSON object, found {_shown(line)} ({error})") from error
+    except msgspec.DecodeError:
+        return _odd_record(line, number)
+
+
+def _odd_record(line: bytes, number: int) -> JsonRecord:
+    """Return a record whose key or value is JSON with half of a surrogate pair somewhere inside: it is kept as it is.
+
+    Raises InvalidInput if the line is no JSON object, or if a text has such a half.
+    """
+    try:
+        text = line.decode()
+        reason = json_fault(text, "a JSON object", dict)
+    except UnicodeDecodeError as error:
+        reason = f"wanted a JSON object in UTF-8, found byte 0x{line[error.start]:02x} at byte {error.start + 1:,}"
+    except RecursionError:
+        reason = "wanted a JSON object, found one that is nested too deep"
+    if reason is not None:
+        raise InvalidInput(f"line {number}: {reason}: {_shown(line)}")
+    fields = fields_of(text)
+    kept = {name: fields.pop(name) for name in ("key", "value") if fields.get(name, "")[:1] in ("{", "[")}
+    rest = {name: msgspec.Raw(value.encode()) for name, value in fields.items() if is_text(name)}
+    try:
+        rest |= dict.fromkeys(kept, _NULL)
+        record = msgspec.json.decode(msgspec.json.encode(rest), type=JsonRecord)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"line {number}: {error}; found {_shown(line)}") from error
+    except msgspec.DecodeError:
+        raise InvalidInput(
+            f"line {number}: wanted text, found half of a surrogate pair, which UTF-8 can't encode: {_shown(line)}"
+        ) from None
+    return msgspec.structs.replace(record, **{name: msgspec.Raw(value.encode()) for name, value in kept.items()})
 
 
 def _timestamp_us(record: JsonRecord, number: int) -> int | None:
@@ -352,8 +383,8 @@ def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | No
             return body if text is None else text.encode()
         if text is not None:
             return binascii.a2b_base64(text, strict_mode=True)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidInput(f"line {number}: the {what} can't be read: {error}; found {_shown(body)}") from error
+    except ValueError:
+        raise InvalidInput(f"line {number}: the {what} can't be read as base64: {_shown(body)}") from None
     raise InvalidInput(f"line {number}: wanted the {what} as a base64 string, found {_shown(body)}")
 
 

@@ -32,6 +32,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownLeaderEpoch,
 )
+from sparklog.core.maintenance.expired_writes import expired_writes
 from sparklog.core.purgatory import Replicated
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks
@@ -65,6 +66,8 @@ def commit_append(
 ) -> CommandResult:
     """Commit `command`, which appends the objects in `written`. Logs a warning for each store that lacks some of them.
 
+    Also logs a warning for each topic with records that retention would remove at once, the first time.
+
     `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
     records are on every in-sync replica. `spent_ms` of it have already passed. `refusals_ms`: the time for further
     attempts after the first refusal (None: until `timeout_ms` is over).
@@ -76,6 +79,7 @@ def commit_append(
     commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)
     result = commit.run(Submission(plan.command_id, plan.n0, command))
     _warn_of_stores(plan, command, not_taken)
+    _warn_of_expired(connection, command)
     return result
 
 
@@ -188,6 +192,14 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
             why,
             f"it leaves the ISR of {count}" if in_sync else f"it lacks records of {count}",
         )
+
+
+def _warn_of_expired(connection: Connection, command: Append) -> None:
+    at_ms = connection.committer.clock.now_ms()
+    for write in expired_writes(connection.follower.state, command.slices, at_ms):
+        if write.topic_id not in connection.warned_of_expired:
+            connection.warned_of_expired.add(write.topic_id)
+            log.warning("%s", write.warning(at_ms))
 
 
 def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:

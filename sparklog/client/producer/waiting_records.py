@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparklog.client.producer.record_future import Partitions, SentRecords
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.state import ClusterState
+from sparklog.core.texts.user_text import utf8_of
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
 from sparklog.log.write.routing import partition_of_rows
@@ -73,12 +74,13 @@ class RoutedRecords:
 def as_bytes(what: str, given: object) -> bytes | None:
     """Convert a key, or the value of a record or header, to bytes: text as UTF-8; None stays None.
 
-    Raises InvalidInput unless it is bytes, bytearray, memoryview, text or None. `what`: its name in the error.
+    Raises InvalidInput unless it is bytes, bytearray, memoryview, text or None, and InvalidRecord for text that UTF-8
+    can't encode. `what`: its name in the error.
     """
     if given is None or isinstance(given, bytes):
         return given
     if isinstance(given, str):
-        return given.encode()
+        return utf8_of(given, what)
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
     raise InvalidInput(f"{what}: wanted bytes, text or None, found {type(given).__name__}")
@@ -87,7 +89,7 @@ def as_bytes(what: str, given: object) -> bytes | None:
 def as_headers(given: object) -> tuple[list[Header], int]:
     """Convert a list or tuple of pairs (name, value) to headers. Returns the headers, and their size in bytes.
 
-    Raises InvalidInput if it is not made of such pairs.
+    Raises InvalidInput if it is not made of such pairs, and InvalidRecord for text that UTF-8 can't encode.
     """
     headers: list[Header] = []
     size = 0
@@ -97,7 +99,7 @@ def as_headers(given: object) -> tuple[list[Header], int]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidInput(f"headers: wanted pairs of a name and a value, found {pair!r}")
         value = as_bytes("a header's value", pair[1])
-        size += len(pair[0].encode()) + len(value or b"")
+        size += len(utf8_of(pair[0], "a header's name")) + len(value or b"")
         headers.append((pair[0], value))
     return headers, size
 

@@ -22,8 +22,10 @@ from sparklog.core.errors import (
     IllegalGeneration,
     InvalidCommitOffsetSize,
     InvalidGroupId,
+    InvalidInput,
     UnknownMemberId,
 )
+from sparklog.core.texts.user_text import utf8_of
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without
@@ -165,12 +167,12 @@ def instance_of(member_id: str) -> str | None:
 
 
 def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
-    """Raise InvalidCommitOffsetSize if a commit would be too large for an entry of the chain.
+    """Raise InvalidCommitOffsetSize if a commit would be too large for an entry, InvalidInput if metadata is no text.
 
     `with_records`: the commit comes with an append. Then the error gives other advice, because the offsets can't be
     committed in several parts.
     """
-    text_bytes = sum(len(offset.metadata.encode()) for offset in offsets if offset.metadata)
+    text_bytes = sum(len(utf8_of(offset.metadata, "metadata", InvalidInput)) for offset in offsets if offset.metadata)
     if len(offsets) <= OFFSETS_PER_COMMIT and text_bytes <= TEXT_BYTES_PER_COMMIT:
         return
     actual = counted(len(offsets), "offset")

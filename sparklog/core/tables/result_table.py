@@ -42,7 +42,7 @@ def label_hash(label: str) -> int:
 
     Different labels may have the same hash, so compare the labels, too.
     """
-    return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
+    return int.from_bytes(hashlib.sha256(label.encode("utf-8", "surrogatepass")).digest()[:8], "big") if label else 0
 
 
 class ResultTable(BlockTable):

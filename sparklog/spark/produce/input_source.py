@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
-from sparklog.spark.produce.delta_changes import open_changes
-from sparklog.spark.produce.formats.bad_rows import BAD, BadRow, has_bad_rows, is_bad
+from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, NotFound
+from sparklog.spark.produce.delta_changes import open_changes, open_version
+from sparklog.spark.produce.formats.bad_rows import BAD, CHARACTERS_SHOWN, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
-from sparklog.spark.produce.formats.json_rows import json_rows
+from sparklog.spark.produce.formats.json_rows import JsonRow, json_rows
 from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
     RAW,
+    SEEN,
     START,
+    UNSEEN,
     UNSPLIT,
     FilePart,
     check_columns,
@@ -31,7 +33,15 @@ from sparklog.spark.produce.formats.text_files import (
     rows_of,
     settings,
 )
-from sparklog.spark.produce.paths import check_path, guessed_format, local_path
+from sparklog.spark.produce.listed_files import listed_files
+from sparklog.spark.produce.paths import (
+    Finding,
+    check_files,
+    check_path,
+    files_below,
+    guessed_format,
+    local_path,
+)
 from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
 from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.spark_errors import condition_of, explained, shown_path
@@ -39,6 +49,7 @@ from sparklog.spark.write.row_expressions import columns_named, condition, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
 
 # Keep columns that only some files have. This reads the footer of every file.
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
@@ -112,7 +123,7 @@ def checked(source: InputSource) -> InputSource:
     local = local_path(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    check_path(source.path, local, all_below=_reads_all_below(source.options))
+    check_path(source.path, local, Finding.of(source.options))
     guessed = msgspec.structs.replace(source, format=source.format or guessed_format(source.path, local))
     if guessed.format == "csv":
         csv_options(guessed.options)
@@ -121,8 +132,20 @@ def checked(source: InputSource) -> InputSource:
     return guessed
 
 
-def _reads_all_below(options: Mapping[str, str]) -> bool:
-    return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
+def files_aside(source: InputSource, session: SparkSession) -> list[str]:
+    """Return the files at the source's path that lie in hidden folders, so that Spark does not read them.
+
+    Raises InvalidInput for other files that Spark would not read, and another SparklogError if they can't be listed.
+    """
+    if source.path is None or source.version is not None:
+        return []
+    local = local_path(source.path)
+    try:
+        listed = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
+        finding = Finding.of(source.options)
+        return [file for root, below in listed for file in check_files(shown_path(root), below, finding)]
+    except Exception as error:
+        raise explained(error, source.name) from error
 
 
 def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:
@@ -160,12 +183,30 @@ def open_source(source: InputSource, session: SparkSession, *, stop_at_bad: bool
             raise InvalidInput(f"{source.name} has no columns")
     except Exception as error:
         raise explained(error, source.name) from error
+    frame = _where(frame, source)
+    if source.order_by:
+        frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
+    return frame
+
+
+def open_table(source: InputSource, session: SparkSession, columns: StructType) -> DataFrame:
+    """The rows of a Delta table as of `source.version` that `where` selects, with `columns`. Call it within `reading`.
+
+    Raises InvalidInput or another SparklogError if that version can't be read.
+    """
+    assert source.version is not None
+    try:
+        frame = open_version(session, source.path, source.table, source.version, columns)
+    except Exception as error:
+        raise explained(error, source.name) from error
+    return _where(frame, source)
+
+
+def _where(frame: DataFrame, source: InputSource) -> DataFrame:
     if source.where is not None:
         wanted = condition(visible(frame), "--where", source.where)
         check_no_star(frame, "--where", source.where)
         frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
-    if source.order_by:
-        frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
     return frame
 
 
@@ -271,33 +312,53 @@ def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
 
 
 def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
-    """The rows of JSON files: the columns that Spark finds in the objects, RAW with each object's text, and BAD."""
+    """The rows of JSON files: the columns that Spark finds in the objects, RAW with each object's text, and BAD.
+
+    A column fails a row only if it is used, and Spark can't read the row's value as it is.
+    """
     from pyspark.sql import functions as sql
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from sparklog.spark.installed import documents
 
-    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[JsonRow | BadRow]:
         folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
     lines = lines_of(session, path, options.of_files)
-    frame = rows_of(lines, read, (RAW,), stop_at_bad=stop_at_bad).select(RAW, BAD)
+    frame = rows_of(lines, read, (RAW, SEEN, UNSEEN), stop_at_bad=stop_at_bad).select(RAW, SEEN, UNSEEN, BAD)
+    seen = sql.coalesce(SEEN, RAW)
     types = {**options.of_types, **_FAIL}
     try:
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise Spark reads only one of the fields id and ID
-            fields = session.read.options(**types).json(documents(frame.where(~is_bad()).select(RAW))).schema.fields
+            inferred = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise
-        raise InvalidInput(
-            f"{path}: Spark can't read one of the objects: a number may have at most 1,000 digits"
-        ) from error
+        raise InvalidInput(f"{path}: Spark can't read one of the objects: a name of a field may be too long") from error
+    fields = list({field.name: field for field in inferred}.values())  # an object may repeat a field
     if not fields:
-        return frame
+        return frame.select(RAW, BAD)
     check_columns([field.name for field in fields], path)
-    schema = StructType(list({field.name: field for field in fields}.values()))  # an object may repeat a field
-    parsed = sql.from_json(RAW, schema, types).alias("parsed")
-    return frame.select(parsed, RAW, BAD).select("parsed.*", RAW, BAD)
+    # By number, because names may differ only in case.
+    numbered = StructType([StructField(f"f{at}", field.dataType) for at, field in enumerate(fields)])
+    parsed = sql.from_json(seen, StructType(fields), types).cast(numbered).alias("parsed")
+    columns = [
+        _checked_field(sql.col(f"parsed.f{at}"), field, path).alias(field.name) for at, field in enumerate(fields)
+    ]
+    return frame.select(parsed, RAW, UNSEEN, BAD).select(*columns, RAW, BAD)
+
+
+def _checked_field(value: Column, field: StructField, path: str) -> Column:
+    """Return the column `value` of a JSON field. It fails for a row in which Spark can't read the field as it is."""
+    from pyspark.sql import functions as sql
+
+    problem = (
+        f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: {path}: wanted a value that Spark can "
+        f"read in field {field.name!r}, found half of a surrogate pair or a number that is too large, in "
+    )
+    failed = sql.raise_error(sql.concat(sql.lit(problem), sql.substring(RAW, 1, CHARACTERS_SHOWN)))
+    is_unseen = sql.array_contains(sql.from_json(UNSEEN, "array<string>"), field.name)
+    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)

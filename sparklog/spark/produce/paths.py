@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import glob
 import re
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from sparklog.core.errors import InvalidInput, InvalidOption
@@ -21,6 +23,12 @@ _FORMAT_OF_SUFFIX: Final = {
 }
 _PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 _ARCHIVES: Final = (".zip", ".tar", ".tgz", ".7z", ".rar")
+# Hidden files and folders that hold no rows: marks of writers, checksums, table formats and systems.
+_MARKS: Final = re.compile(
+    r"_SUCCESS|_(common_)?metadata|_(started|committed)_.*|\.(.*\.)?crc|\._.*|\.DS_Store|\.(git)?keep|\.gitignore|"
+    r"_temporary|_delta_log|_change_data|_spark_metadata|\.hoodie|\.git|\.ipynb_checkpoints|"
+    r"\.(hive-staging|spark-staging).*"
+)
 _GLOB: Final = re.compile(r"[*?\[{]")
 
 
@@ -62,9 +70,18 @@ def guessed_format(path: str, local: Path | None) -> str:
 
 
 def _data_files(folder: Path) -> list[str]:
-    """The files that Spark would read: it skips files and folders whose names begin with _ or a dot."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [file.name for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
+    """The names of the files that Spark would read."""
+    return [parts[-1] for parts in files_below(folder) or () if not any(map(_is_hidden, parts))]
+
+
+def files_below(place: Path) -> list[tuple[str, ...]] | None:
+    """The files at any depth below a folder, each as the parts of its path from there on; None if it is a file."""
+    return [file.relative_to(place).parts for file in place.rglob("*") if file.is_file()] if place.is_dir() else None
+
+
+def _is_hidden(name: str) -> bool:
+    """True if Spark skips files and folders of this name (`HadoopFSUtils.shouldFilterOutPathName`, `isDataPath`)."""
+    return (name[0] == "_" and "=" not in name) or name[0] == "." or name.endswith("._COPYING_")
 
 
 def _plain(path: str) -> str:
@@ -72,52 +89,80 @@ def _plain(path: str) -> str:
     return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
 
 
-def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
-    """Raise InvalidInput if Spark would leave out files at this path. Paths on another system are not checked.
+class Finding(NamedTuple):
+    """The options by which Spark finds files. `all_below`: in all subfolders. `names`: only files that match it."""
 
-    `all_below`: Spark reads the files of all subfolders.
+    all_below: bool
+    names: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Finding:
+        """The options for finding files among all reading options, whose names have no case."""
+        given = {name.lower(): value for name, value in options.items()}
+        names = given.get("pathglobfilter", "*")
+        # Python's patterns have no braces: then every hidden file is checked.
+        return cls(given.get("recursivefilelookup", "").lower() == "true", "*" if "{" in names else names)
+
+
+def check_path(path: str, local: Path | None, finding: Finding) -> None:
+    """Raise InvalidInput if Spark would leave out files at this path on this machine.
+
+    Some patterns, and paths on other systems, can't be checked without Spark: `files_aside` does that later.
     """
-    _check_visible(path, local)
-    if not all_below:
-        folders = [local] if local is not None else [Path(match) for match in glob.glob(_plain(path))]
-        for folder in folders:
-            if folder.is_dir():
-                _check_depth(folder)
-
-
-def _check_visible(path: str, local: Path | None) -> None:
-    """Raise InvalidInput for a path that Spark would take for a pattern or a hidden file."""
     if local is None and _plain(path) and Path(_plain(path)).exists():
         raise InvalidInput(f"{path} exists, but *, ?, [ and {{ make a path a pattern: rename it, or name its directory")
-    names = [local.name] if local is not None and local.is_file() else []
-    names += [Path(file).name for file in glob.glob(_plain(path), include_hidden=True)] if local is None else []
-    if hidden := [name for name in names if name[0] in "._"]:
-        raise InvalidInput(f"Spark ignores files whose names begin with _ or ., found {hidden[0]} at {path}: rename it")
+    if local is not None and local.is_file() and _is_hidden(local.name):
+        raise _of_hidden(local.name, path)
+    for root in [local] if local is not None else map(Path, glob.glob(_plain(path), include_hidden=True)):
+        check_files(str(root), files_below(root), finding)
 
 
-def _check_depth(folder: Path) -> None:
-    """Raise InvalidInput for a directory of which Spark would read only a part.
+def check_files(root: str, below: Iterable[tuple[str, ...]] | None, finding: Finding) -> list[str]:
+    """Check what Spark would leave out of the file or folder `root`. `below`: its files; None if it is a file.
 
-    Spark descends only into NAME=VALUE folders, and then ignores files beside them. A folder `value=…` is refused as
-    well: it would replace the column that holds the lines.
+    A file or folder is hidden from Spark if its name begins with _ or a dot. Returns the files in hidden folders, which
+    were put aside. Known marks such as _SUCCESS and _temporary don't count. Raises InvalidInput for other files that
+    Spark would not read: hidden files, and files in subfolders unless it is to read all below. Spark descends only into
+    NAME=VALUE folders, and then ignores files beside them. A folder `value=…` is refused as well: it would replace the
+    column that holds the lines.
     """
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    below = [file.relative_to(folder).parts for file in files]
-    visible = [parts for parts in below if not any(part[0] in "._" for part in parts)]
+    aside, visible = [], []
+    for parts in [(PurePosixPath(root).name,)] if below is None else below:
+        hidden = next((part for part in enumerate(parts, 1) if _is_hidden(part[1])), None)
+        if hidden is None:
+            visible.append(parts)
+        elif not any(map(_MARKS.fullmatch, (hidden[1], parts[-1]))) and fnmatchcase(parts[-1], finding.names):
+            if hidden[0] == len(parts):
+                raise _of_hidden("/".join(parts), root)
+            aside.append("/".join((root, *parts)))
+    if not finding.all_below and below is not None:
+        _check_depth(root, visible)
+    return aside
+
+
+def _of_hidden(name: str, place: str) -> InvalidInput:
+    return InvalidInput(
+        f"Spark ignores files whose names begin with _ or ., or end with ._COPYING_, found {name} at {place}: rename "
+        "it, move it away, or leave it out with a glob such as DIR/[!_.]*"
+    )
+
+
+def _check_depth(root: str, visible: Iterable[tuple[str, ...]]) -> None:
+    """Raise InvalidInput if Spark would read only a part of the files `visible` below the folder `root`."""
+    beside: dict[int, tuple[str, ...]] = {}  # a file for each depth
     for parts in visible:
         if any("=" not in part for part in parts[:-1]):
             raise InvalidInput(
-                f"Spark reads no files in sub-folders, found {folder.joinpath(*parts)}: give --option "
+                f"Spark reads no files in sub-folders, found {'/'.join((root, *parts))}: give --option "
                 "recursiveFileLookup=true, or a glob"
             )
         if any(part.lower().startswith("value=") for part in parts[:-1]):
-            raise InvalidInput(f"a folder value=… can't be a column, found {folder.joinpath(*parts)}: rename it")
-    depths = {len(parts) for parts in visible}
-    if len(depths) > 1:
-        beside = min(visible, key=len)
+            raise InvalidInput(f"a folder value=… can't be a column, found {'/'.join((root, *parts))}: rename it")
+        beside.setdefault(len(parts), parts)
+    if len(beside) > 1:
         raise InvalidInput(
-            f"Spark reads no files beside name=value folders, found {folder.joinpath(*beside)}: give --option "
-            "recursiveFileLookup=true (without the folders' columns), or produce it by itself"
+            f"Spark reads no files beside name=value folders, found {'/'.join((root, *beside[min(beside)]))}: give "
+            "--option recursiveFileLookup=true (without the folders' columns), or produce it by itself"
         )
 
 

@@ -41,7 +41,7 @@ from sparklog.spark.produce.formats.bad_rows import (
     shown,
     with_dead_letters,
 )
-from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
+from sparklog.spark.produce.input_source import InputSource, checked, files_aside, open_source, open_table, reading
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce.rows import RowMapping, check_mapping, visible, written_columns
@@ -114,6 +114,7 @@ class _Produce:
         self.connection = Connection(self.options.cluster, author)
         self.topics = WrittenTopics(self.connection, target.topic, self.bad_rows.topic, target.create, self._say)
         self.started_ms = clock.now_ms()
+        self.files_aside = 0
 
     def run(self, spark: SparkSession | Callable[[], SparkSession], dry_run: bool) -> ProduceReport:
         exists = self.topics.check()
@@ -126,6 +127,12 @@ class _Produce:
             return self._report(dry_run=dry_run, skipped=True)
         session = spark() if callable(spark) else spark
         with self._progress(session), reading(self.source, session):
+            if aside := files_aside(self.source, session):
+                self._say(
+                    f"{counted(len(aside), 'file')} left out: Spark does not look into folders whose names begin with "
+                    f"_ or ., the first: {aside[0]}"
+                )
+            self.files_aside = len(aside)
             frame = open_source(self.source, session, stop_at_bad=self.bad_rows.then is OnBadRow.FAIL)
             columns = written_columns(frame, self.mapping)
             if dry_run:
@@ -139,8 +146,8 @@ class _Produce:
         if self.bad_rows.topic is not None:
             columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
         skipped, frame_left = self._left_out(frame)
-        rows = self._records(frame_left, columns)
         try:
+            rows = self._records(frame_left, columns)
             rows.write.format("sparklog").options(**self.raw_options).mode("append").save()
         except Exception as error:
             raise self._explained(error) from error
@@ -151,7 +158,13 @@ class _Produce:
         named = [column.alias(name) for name, column in columns.items()]
         if self.source.version is None:
             return frame.select(*named)
-        return with_tombstones(frame.select(*named, CHANGE))
+
+        def table() -> DataFrame:
+            rows = open_table(self.source, frame.sparkSession, visible(frame).schema)
+            return rows.select(*(column.alias(name) for name, column in written_columns(rows, self.mapping).items()))
+
+        place = f"{self.source.name}, version {self.source.version}"
+        return with_tombstones(frame.select(*named, CHANGE), table, place)
 
     def _explained(self, error: Exception) -> SparklogError:
         """Return the error to show for Spark's `error`. It says if another process deleted a topic during the run."""
@@ -283,6 +296,7 @@ class _Produce:
             partitions=written,
             bad_rows=0 if result is None else result.records - sum(part.records for part in written),
             dead_letter_topic=self.bad_rows.topic,
+            files_aside=self.files_aside,
         )
 
     @contextmanager

@@ -27,13 +27,12 @@ from pyspark.sql.types import StructType
 
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.core.commands import Append, Application, CommitOffsets
-from sparklog.core.describe.readable import amount, counted, setting_ms
+from sparklog.core.describe.readable import amount, counted
 from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
 from sparklog.core.idempotence.applications import check_run
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
-from sparklog.core.types import TimestampSource, TopicId
 from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.records_schema import left_out_warning
@@ -45,7 +44,6 @@ from sparklog.storage.http.coordinator_addresses import is_coordinator
 from sparklog.storage.keys import data_key
 
 if TYPE_CHECKING:
-    from sparklog.client.connection import Connection
     from sparklog.client.groups.offsets import Offsets
 
 MANY_SLICES: Final = 256  # a commit with fewer slices causes no warning about their size
@@ -184,7 +182,7 @@ class BatchWriter(DataSourceArrowWriter):
             raise OutcomeUnknown(f"{error.message}; {self.if_unknown()}") from error
         self._log_written(plan, command, result)
         try:
-            _warn(connection, plan, command)
+            _warn(plan, command)
         except Exception as error:  # the write has landed: on a failure here, Spark would run the job again
             log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
@@ -327,7 +325,7 @@ def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
                 )
 
 
-def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
+def _warn(plan: WritePlan, command: Append) -> None:
     if not command.slices:
         return
     mean_bytes = sum(slice_.length for slice_ in command.slices) // len(command.slices)
@@ -340,39 +338,3 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
             amount(mean_bytes),
             topic,
         )
-    for name, (records, retention_ms) in _expired(connection, command).items():
-        log.warning(
-            "topic %s has %s, and %s just written %s older: the next retention run would remove %s",
-            name,
-            setting_ms("retention.ms", retention_ms),
-            counted(records, "record"),
-            *(("is", "it") if records == 1 else ("are", "them")),
-        )
-
-
-def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """Return, by topic, the number of written records that are already older than `retention.ms`, and `retention.ms`.
-
-    The next run of retention would remove them. It removes whole slices, so a slice counts only if its newest record is
-    too old. A topic without such records is not in the map.
-    """
-    from sparklog.core.maintenance.retention_rule import expired_below_us
-
-    written_ms = now_ms()
-    expired: dict[str, tuple[int, int]] = {}
-    state = connection.follower.state
-    limits: dict[TopicId, tuple[int | None, int | None]] = {}
-    for slice_ in command.slices:
-        topic = state.topics.get(slice_.topic_id)
-        if topic is None:
-            continue
-        if slice_.topic_id not in limits:
-            config = state.topic_config(topic)
-            by_creation = config.message_timestamp_type is TimestampSource.CREATE_TIME
-            below_us = expired_below_us(config, written_ms) if by_creation else None
-            limits[slice_.topic_id] = below_us, config.retention_ms
-        below_us, limit_ms = limits[slice_.topic_id]
-        if below_us is not None and limit_ms is not None and slice_.max_timestamp_us < below_us:
-            records, _ = expired.get(topic.name, (0, limit_ms))
-            expired[topic.name] = (records + slice_.records, limit_ms)
-    return expired

@@ -160,21 +160,29 @@ def test_the_same_json_comes_out_as_went_in(sparklog: Cli) -> None:
 
 def test_a_value_that_is_no_string_is_kept_as_its_json(sparklog: Cli) -> None:
     sparklog("topic", "create", "t")
-    sparklog("produce", "t", "--json", stdin='{"value": {"a":  1.50}, "key": 7}\n{"value": "\\u00e9"}\n')
-    assert sparklog("consume", "t", "--key-separator", " ").out == '7 {"a":  1.50}\nnull é\n'
+    odd = '{"key": [1e400], "value": {"a":  "\\ud83d"}}'
+    sparklog("produce", "t", "--json", stdin=f'{{"value": {{"a":  1.50}}, "key": 7}}\n{{"value": "\\u00e9"}}\n{odd}\n')
+    shown = '7 {"a":  1.50}\nnull é\n[1e400] {"a":  "\\ud83d"}\n'
+    assert sparklog("consume", "t", "--key-separator", " ").out == shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "line", "text"),
     [
         (("--json",), "{", "line 2: wanted a JSON object"),
+        (("--json",), '{"value": NaN}', "line 2: wanted a JSON object, found NaN, which is not JSON"),
+        (("--json",), '{"value": "\\ud83d"}', "line 2: wanted text, found half of a surrogate pair"),
+        (("--json",), '{"value": 1, "key": "\\ude00"}', "line 2: wanted text, found half of a surrogate pair"),
+        (("--json",), '{"value": 1, "headers": [{"key": "\\ude00"}]}', "found half of a surrogate pair"),
+        (("--json",), '{"value": ["\\ude00"], "partition": 1.5}', "$.partition"),
+        (("--json",), '{"key": ["\\ude00"]}', "line 2: Object missing required field `value`"),
         (("--json",), "[]", "line 2: Expected `object`"),
         (("--json",), '{"key": "k"}', "line 2: Object missing required field `value`"),
         (("--json",), '{"value": 1, "vlaue": 2}', "did you mean value?"),
         (("--json",), '{"value": 1, "timestamp": "now"}', "$.timestamp"),
         (("--json",), '{"value": 1, "partition": 1.5}', "$.partition"),
         (("--json",), '{"value": 1, "headers": [{"value": 1}]}', "$.headers[0]"),
-        (("--json", "--base64"), '{"value": "é"}', "line 2: the value can't be read"),
+        (("--json", "--base64"), '{"value": "é"}', "line 2: the value can't be read as base64"),
         (("--json", "--base64"), '{"value": 1}', "line 2: wanted the value as a base64 string"),
         (("--json",), '{"value": 1, "partition": -1}', "$.partition"),
         (("--key-separator", "="), "novalue", "line 2: wanted KEY=VALUE, found 'novalue'"),

@@ -42,6 +42,12 @@ def member(cluster: Cluster, member_id: str, clock: HandClock | None = None) -> 
     return GroupMember(connection, "billing", ["orders"], member_id=member_id, clock=clock or HandClock())
 
 
+def test_metadata_that_no_encoding_has_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(InvalidInput, match=r"metadata: wanted text, found half of a surrogate pair, U\+D83D"):
+        cluster.commit_offsets("billing", {("orders", 0): 4}, metadata="cut \ud83d")
+    assert cluster.committed("billing") == {}
+
+
 def test_what_is_committed_is_there_in_every_process_and_after_a_restart(cluster: Cluster) -> None:  # M: I-07
     cluster.commit_offsets("billing", {("orders", 0): 4, ("orders", 2): 6}, metadata="run 7")
     cluster.connection.follower.catch_up()

@@ -65,12 +65,28 @@ def test_equal_fields_make_equal_keys_however_they_are_written(produce: Runs, tm
     assert [key.decode() for (key,) in produce.rows("key")] == ['{"a":"café","b":[1,2]}'] * 2
 
 
-def test_json_that_spark_cannot_read_is_an_error_and_no_null(produce: Runs, tmp_path: Path) -> None:
+def test_json_that_spark_cannot_read_is_an_error_and_no_null_where_it_is_used(produce: Runs, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_text('{"id": 1, "n": 2}\n{"id": 2, "n": ' + "1" * 1100 + "}\n")
-    with pytest.raises(SparklogError, match="1,000 digits"):
-        produce(path, RowMapping(key_expr="id"), create=ONE)
-    assert produce.cluster.topics() == []
+    odd = (
+        '{"id": 2, "n": ' + "1" * 1100 + "}",
+        '{"id": 3, "m": 1e400, "ID": 4}',
+        '{"id": 5, "t": "\\ud83d", "\\ud83d": 6}',
+    )
+    path.write_text("\n".join(('{"id": 1, "n": 2, "m": 0.5, "t": "x"}', *odd)))
+    for mapping, where in (
+        (RowMapping(key_expr="n"), None),
+        (RowMapping(value_expr="t"), None),
+        (RowMapping(key=("t",)), None),
+        (RowMapping(), "m < 1"),
+    ):
+        with pytest.raises(InvalidRecord, match="half of a surrogate pair"):
+            produce(InputSource(str(path), where=where), mapping, create=ONE)
+        assert produce.cluster.topics() == []
+    produce(path, RowMapping(key=("m", "n"), value_columns=("t", "m")), create=ONE)
+    assert [key for (key,) in produce.rows("key")][2] == b'{"m":1e400,"n":null}'
+    assert [value for (value,) in produce.rows("value")][2:] == [b'{"t":null,"m":1e400}', b'{"t":"\\ud83d","m":null}']
+    produce(path)
+    assert [value.decode() for (value,) in produce.rows("value")][5:] == list(odd), "as they are in the file"
 
 
 def test_an_object_that_is_nested_too_deeply_is_a_bad_row(produce: Runs, tmp_path: Path) -> None:

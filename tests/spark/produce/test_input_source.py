@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
-from sparklog.spark.produce.input_source import InputSource, checked, open_source
+from sparklog.spark.produce.input_source import InputSource, checked, files_aside, open_source
 from sparklog.spark.produce.rows import visible
 
 
@@ -90,6 +91,12 @@ def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
         (("value=5/a.csv",), "", "a folder value=… can't be a column"),
         (("_orders.json",), "_orders.json", r"files whose names begin with _ or \."),
         (("_a.json", "b.json"), "*.json", r"files whose names begin with _ or \."),
+        (("_a.json", "b.json"), "", r"files whose names begin with _ or \., .* found _a.json at .*DIR/\[!_\.\]\*"),
+        ((".a.csv", "b.csv", "_SUCCESS"), "", r"files whose names begin with _ or \., .* found \.a.csv at"),
+        (("day=1/_a.csv", "day=1/b.csv"), "", "found day=1/_a.csv at"),
+        (("day1/_a.csv", "day1/b.csv", "day2/c.csv"), "day*", "found _a.csv at .*/day1"),
+        (("a.csv", "b.csv._COPYING_"), "", "or end with ._COPYING_, found b.csv._COPYING_ at"),
+        (("_x/_x", "a.csv", "_b.csv"), "", "found _b.csv at"),
         (("orders[1].csv", "orders1.csv"), "orders[1].csv", "exists, but .* make a path a pattern"),
         (("day1/a.csv", "day1/late/b.csv"), "day*", "no files in sub-folders, found .*late"),
     ],
@@ -102,6 +109,52 @@ def test_files_that_spark_would_leave_out_or_mistake_are_refused(
         (tmp_path / each).touch()
     with pytest.raises(InvalidInput, match=message):
         checked(InputSource(f"{tmp_path}/{path}".rstrip("/")))
+
+
+MARKS = ("_SUCCESS", ".part-0.crc", "._a.csv", ".DS_Store", "_temporary/0/b.csv", "_delta_log/_last_checkpoint")
+
+
+def _write(folder: Path, files: Sequence[str]) -> None:
+    for each in files:
+        (folder / each).parent.mkdir(parents=True, exist_ok=True)
+        (folder / each).write_text("n\n1\n")
+
+
+def test_known_marks_and_files_that_a_filter_leaves_out_are_no_hindrance(tmp_path: Path) -> None:
+    _write(tmp_path, ("a.csv", *MARKS, "_b.txt"))
+    filtered = {"pathGlobFilter": "*.csv"}
+    assert checked(InputSource(str(tmp_path), None, "csv", filtered)).format == "csv"
+    with pytest.raises(InvalidInput, match=r"found _b\.txt"):
+        checked(InputSource(str(tmp_path), None, "csv", {"pathGlobFilter": "*.{csv,txt}"}))
+    (tmp_path / "_b.txt").unlink()
+    assert checked(InputSource(str(tmp_path))).format == "csv"
+    assert checked(InputSource(f"{tmp_path}/[!d]*.c*", None, "csv")).format == "csv", "a pattern that matches marks"
+    _write(tmp_path, ("_day=1/b.csv",))
+    with pytest.raises(InvalidInput, match="no files beside name=value folders"):  # Spark does look into such a folder
+        checked(InputSource(str(tmp_path)))
+
+
+@pytest.mark.spark
+def test_files_on_any_system_are_read_or_counted_or_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Braces are a pattern that only Hadoop lists, as it lists S3 and HDFS."""
+    _write(tmp_path, ("in/day=1/a.csv", "in/day=1/_old/b.csv", "in/day=1/b c%.csv", *(f"in/{each}" for each in MARKS)))
+    for path in (f"{tmp_path}/in", f"{tmp_path}/{{in,out}}", f"file://{tmp_path}/{{in,out}}"):
+        source = checked(InputSource(path, None, "csv"))
+        assert files_aside(source, spark) == [f"{tmp_path}/in/day=1/_old/b.csv"]
+        assert open_source(source, spark).count() == 2
+    left_out_by_the_pattern = checked(InputSource(f"{tmp_path}/in/day=1/[!_.]*", None, "csv"))
+    _write(tmp_path, ("in/day=1/_c.csv",))
+    assert files_aside(left_out_by_the_pattern, spark) == []
+    assert open_source(left_out_by_the_pattern, spark).count() == 2
+    for hidden, message in (
+        ("in/day=1/_c.csv", r"found day=1/_c.csv at .*/in: rename it"),
+        ("out/.d.csv", r"found .d.csv at .*/out"),
+        ("out/deep/e.csv", r"no files in sub-folders, found .*/out/deep/e.csv"),
+    ):
+        _write(tmp_path, (hidden,))
+        with pytest.raises(InvalidInput, match=message):
+            files_aside(InputSource(f"{tmp_path}/{{in,out}}", None, "csv"), spark)
+        (tmp_path / hidden).unlink()
 
 
 @pytest.mark.parametrize("below", ["day=1/b.csv", "day=1/hour=2/b.csv", "_old/b.csv", ".ready/b.csv"])

@@ -55,6 +55,11 @@ class BadRow(NamedTuple):
     text: bytes
 
 
+def not_decoded(error: UnicodeDecodeError, encoding: str) -> str:
+    """The reason of a bad row for bytes that are not in the encoding of the file."""
+    return f"byte 0x{error.object[error.start]:02x} is not {encoding}: give the encoding by --option encoding=NAME"
+
+
 def refusal(place: str, bad: BadRow) -> InvalidRecord:
     """The error for a bad row that stops the job. `place`: the row's file and line."""
     return InvalidRecord(

@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
+from sparklog.core.describe.readable import amount
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.produce.formats.bad_rows import BadRow
+from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded
 
 LONGEST_ROW_BYTES: Final = 64 << 20  # a longer quoted value is treated as never closed
 Row = list[str]
@@ -125,10 +126,11 @@ class CsvRows:
                 where = "its end" if self._dialect.multiline else "the end of its line (multiLine=false)"
                 return self._lines.bad(f"a value in quotes is not closed before {where}")
             except UnicodeDecodeError as error:
-                return self._lines.bad(self._not_decoded(error))
+                return self._lines.bad(not_decoded(error, self._dialect.encoding))
             except csv.Error as error:
                 return self._misquoted(self._reason(error))
-        return row if self._lines.undecoded is None else self._lines.bad(self._not_decoded(self._lines.undecoded))
+        undecoded = self._lines.undecoded
+        return row if undecoded is None else self._lines.bad(not_decoded(undecoded, self._dialect.encoding))
 
     def of_width(self, width: int) -> Iterator[Row | BadRow]:
         """Yield the remaining rows. A row without exactly `width` columns becomes a BadRow."""
@@ -149,16 +151,14 @@ class CsvRows:
         self._lines.give_back()
         return self._lines.bad(f"a value in quotes is not closed before line {last:,}, which has a quote: {reason}")
 
-    def _not_decoded(self, error: UnicodeDecodeError) -> str:
-        byte = f"0x{error.object[error.start]:02x}"
-        return f"byte {byte} is not {self._dialect.encoding}: give the encoding by --option encoding=NAME"
-
     def _reason(self, error: csv.Error) -> str:
         if "expected after" in str(error):
             return "wanted a separator after a value in quotes (quotes inside a value are doubled), found more text"
         if "new-line" in str(error):
             return "a carriage return outside quotes"
-        return str(error)
+        if "field larger" in str(error):
+            return f"wanted values of at most {amount(2 * LONGEST_ROW_BYTES)}, found a larger one"
+        return "wanted a row of CSV, found text that is none"
 
 
 def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> tuple[str, ...]:

@@ -11,25 +11,35 @@ from typing import Any, Final
 
 import msgspec
 
-from sparklog.spark.produce.formats.bad_rows import BadRow
+from sparklog.core.errors import InvalidRecord
+from sparklog.core.texts.json_text import elements_of, fields_of, json_fault
+from sparklog.core.texts.user_text import is_text
+from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded, shown
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_OUTSIDE_STRINGS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
+MAX_DIGITS: Final = 1_000  # Spark reads no longer number
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STRING = msgspec.json.Decoder(str)
 _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
+_AS_DIGITS: Final = bytes.maketrans(b"123456789.eE+-", b"0" * 14)
+_LONG_NUMBER: Final = b"0" * (MAX_DIGITS + 1)
+JsonRow = list[str | None]  # the columns RAW, SEEN and UNSEEN
 
 
 def json_rows(
     lines: Iterable[bytes], *, encoding: str, multiline: bool, folders: Mapping[str, object]
-) -> Iterator[list[str] | BadRow]:
+) -> Iterator[JsonRow | BadRow]:
     """Yield the object of each line, or with `multiline` each object of one document.
 
-    A document is an object or an array of objects. An object is yielded as a list with its text as the only element;
-    anything else as a BadRow. Each of `folders` becomes a field of the object, unless the object already has a field of
-    that name. Blank lines are skipped.
+    A document is an object or an array of objects. Anything else is yielded as a BadRow. An object is yielded as a list
+    of three texts. The first is its text. The other two are None, unless Spark would change or refuse the value of a
+    field (half of a surrogate pair, a number that is too large): then they are the object without such fields, and the
+    names of these fields, as JSON. Each of `folders` becomes a field of the object, unless the object already has a
+    field of that name. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)
@@ -40,65 +50,124 @@ def json_rows(
             yield _row(number, text, encoding, folders, " (for one document in a file give --option multiLine=true)")
 
 
-def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) -> Iterator[list[str] | BadRow]:
+def _of_document(document: bytes, encoding: str, folders: Mapping[str, object]) -> Iterator[JsonRow | BadRow]:
     text = document.strip()
     if not text.startswith(b"["):
         if text:
             yield _row(1, text, encoding, folders, "")
         return
     try:
-        elements = [bytes(element) for element in _OBJECTS.decode(text.decode(encoding))]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        yield BadRow(1, _reason(error), text)
+        decoded = text.decode(encoding)
+        elements = _elements(decoded)
+    except UnicodeDecodeError as error:
+        yield BadRow(1, not_decoded(error, encoding), text)
         return
     except RecursionError:
         yield BadRow(1, _TOO_DEEP, text)
+        return
+    if elements is None:
+        yield BadRow(1, json_fault(decoded, "an array of JSON objects") or "", text)
         return
     for number, element in enumerate(elements, 1):
         yield _row(number, element, "utf-8", folders, "")
 
 
-def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object], hint: str) -> list[str] | BadRow:
+def _elements(document: str) -> list[bytes] | None:
+    """The elements of a JSON array, as they are in `document`; None if it is not JSON."""
+    try:
+        return [bytes(element) for element in _OBJECTS.decode(document)]
+    except msgspec.DecodeError:
+        if json_fault(document, "") is not None:
+            return None
+        return [element.encode() for element in elements_of(document)]
+
+
+def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object], hint: str) -> JsonRow | BadRow:
     try:
         decoded = text.decode(encoding)
-        if _is_too_deep(decoded):
-            return BadRow(number, _TOO_DEEP, text)
+    except UnicodeDecodeError as error:
+        return BadRow(number, not_decoded(error, encoding), text)
+    if _is_too_deep(decoded):
+        return BadRow(number, _TOO_DEEP, text)
+    fields: Mapping[str, Any]
+    try:
         fields = _OBJECT.decode(decoded)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return BadRow(number, _reason(error) + hint, text)
+        odd = len(text) > MAX_DIGITS and _LONG_NUMBER in text.translate(_AS_DIGITS)
+    except msgspec.DecodeError:
+        reason = json_fault(decoded, "a JSON object", dict)
+        if reason is not None:
+            return BadRow(number, reason + hint, text)
+        fields, odd = fields_of(decoded), True
     more = {name: value for name, value in folders.items() if name not in fields}
-    if not more:
-        return [decoded]
-    added = msgspec.json.encode(more).decode()
-    return [f"{decoded[:-1]},{added[1:]}" if fields else added]
+    if more:
+        added = msgspec.json.encode(more).decode()
+        decoded = f"{decoded[:-1]},{added[1:]}" if fields else added
+    return [decoded, *_for_spark(decoded)] if odd else [decoded, None, None]
+
+
+def _for_spark(document: str) -> tuple[str, str]:
+    """Return the object without the fields that Spark can't read as they are, and their names, both as JSON."""
+    fields = {name: value for name, value in fields_of(document).items() if is_text(name)}
+    left_out = [name for name, value in fields.items() if not _is_read_by_spark(value)]
+    kept = (f"{msgspec.json.encode(name).decode()}:{fields[name]}" for name in fields if name not in left_out)
+    return f"{{{','.join(kept)}}}", msgspec.json.encode(left_out).decode()
+
+
+def _is_read_by_spark(value: str) -> bool:
+    try:
+        msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return False
+    return _LONG_NUMBER not in value.encode().translate(_AS_DIGITS)
 
 
 def field_text(document: str, name: str) -> str | None:
     """Return a field of a JSON object as text: a string unquoted, other values as JSON, None if null or missing.
 
-    Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed.
+    Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed. Raises
+    InvalidRecord for a string that is no text, because it has half of a surrogate pair.
     """
-    raw = _FIELDS.decode(document).get(name)
-    text = b"null" if raw is None else bytes(raw)
-    if text == b"null":
+    text = _fields(document).get(name, "null")
+    if text == "null":
         return None
-    return _STRING.decode(text) if text.startswith(b'"') else _compact(text).decode()
+    if not text.startswith('"'):
+        return _compact(text)
+    try:
+        return _STRING.decode(text)
+    except msgspec.DecodeError:
+        raise InvalidRecord(
+            f"wanted a text in field {name!r}, found half of a surrogate pair, which is no character: "
+            f"{shown(document.encode())}. Nothing was written: use another field, or the whole object"
+        ) from None
 
 
 def fields_object(document: str, names: Sequence[str]) -> str:
     """Return a JSON object with the fields `names` of the object `document`, in this order. A missing field is null."""
-    fields = _FIELDS.decode(document)
-    pairs = (msgspec.json.encode(name) + b":" + _compact(bytes(fields.get(name) or b"null")) for name in names)
-    return (b"{" + b",".join(pairs) + b"}").decode()
+    fields = _fields(document)
+    pairs = (f"{msgspec.json.encode(name).decode()}:{_compact(fields.get(name, 'null'))}" for name in names)
+    return f"{{{','.join(pairs)}}}"
 
 
-def _compact(text: bytes) -> bytes:
+def _fields(document: str) -> dict[str, str]:
+    """The fields of a valid JSON object, as they are in `document`."""
+    try:
+        return {name: bytes(value).decode() for name, value in _FIELDS.decode(document).items()}
+    except msgspec.DecodeError:
+        return fields_of(document)
+
+
+def _compact(text: str) -> str:
     """Return a JSON value without white space between its parts.
 
     A value that is a string is also put in its shortest form, so that equal strings give equal texts. Strings inside an
-    object or array keep their escapes.
+    object or array keep their escapes, and so does half of a surrogate pair.
     """
-    return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
+    try:
+        if text.startswith('"'):
+            return msgspec.json.encode(_STRING.decode(text)).decode()
+        return msgspec.json.format(text, indent=-1)
+    except msgspec.DecodeError:
+        return _OUTSIDE_STRINGS.sub(r"\1", text)
 
 
 def _is_too_deep(text: str) -> bool:
@@ -110,9 +179,3 @@ def _is_too_deep(text: str) -> bool:
         if depth > MAX_DEPTH:
             return True
     return False
-
-
-def _reason(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
-    if isinstance(error, msgspec.ValidationError):
-        return f"wanted a JSON object, found another value ({error})"
-    return f"wanted a JSON object: {error}"

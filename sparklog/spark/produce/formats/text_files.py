@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 FILE, START, LINE = "sparklog_file", "sparklog_start", "sparklog_line"
 RAW: Final = "sparklog_json"  # a column added to those of JSON: the object exactly as the file has it
-_RESERVED: Final = (FILE, START, LINE, RAW, BAD)
+SEEN, UNSEEN = "sparklog_seen", "sparklog_unseen"  # the object as Spark can read it, and the fields that it lacks
+_RESERVED: Final = (FILE, START, LINE, RAW, SEEN, UNSEEN, BAD)
 ROWS_AT_ONCE: Final = 10_000
 BYTES_AT_ONCE: Final = 16 << 20
 # Larger than any file, but small enough for Spark to add it up over a million files.
@@ -67,7 +68,8 @@ class FilePart(NamedTuple):
         return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
 
 
-Read = Callable[[FilePart, Iterator[bytes]], Iterator["list[str] | BadRow"]]
+TextRow = Sequence[str | None]
+Read = Callable[[FilePart, Iterator[bytes]], Iterator["TextRow | BadRow"]]
 
 
 @contextmanager
@@ -193,12 +195,12 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[by
             yield part, batch.column(2).slice(begin, end - begin).to_pylist()
 
 
-def _gathered(rows: Iterable[list[str] | BadRow]) -> Iterator[list[list[str] | BadRow]]:
-    gathered: list[list[str] | BadRow] = []
+def _gathered(rows: Iterable[TextRow | BadRow]) -> Iterator[list[TextRow | BadRow]]:
+    gathered: list[TextRow | BadRow] = []
     size = 0
     for row in rows:
         gathered.append(row)
-        size += len(row.text) if isinstance(row, BadRow) else sum(map(len, row))
+        size += len(row.text) if isinstance(row, BadRow) else sum(len(text) for text in row if text)
         if len(gathered) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield gathered
             gathered, size = [], 0
@@ -206,7 +208,7 @@ def _gathered(rows: Iterable[list[str] | BadRow]) -> Iterator[list[list[str] | B
         yield gathered
 
 
-def _batch(part: FilePart, rows: Sequence[list[str] | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
+def _batch(part: FilePart, rows: Sequence[TextRow | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
     nothing = [None] * len(columns)
     columns_of_text = zip(*(nothing if isinstance(row, BadRow) else row for row in rows), strict=True)
     bad = [

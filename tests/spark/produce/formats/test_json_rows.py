@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from sparklog.core.errors import InvalidRecord
 from sparklog.spark.produce.formats.bad_rows import BadRow
-from sparklog.spark.produce.formats.json_rows import json_rows
+from sparklog.spark.produce.formats.json_rows import field_text, fields_object, json_rows
 
 
-def rows(*lines: bytes, **how: object) -> list[list[str] | BadRow]:
+def rows(*lines: bytes, **how: object) -> list[list[str | None] | BadRow]:
     given: dict[str, object] = {"encoding": "utf-8", "multiline": False, "folders": {}, **how}
-    return list(json_rows(lines, **given))  # type: ignore[arg-type]
+    return [row if isinstance(row, BadRow) else row[:1] for row in json_rows(lines, **given)]  # type: ignore[arg-type]
+
+
+def unseen(line: bytes) -> tuple[str | None, str | None]:
+    """The object as Spark can read it, and the fields that it lacks."""
+    (row,) = json_rows((line,), encoding="utf-8", multiline=False, folders={})
+    assert not isinstance(row, BadRow), row
+    return row[1], row[2]
 
 
 def test_an_object_is_passed_on_letter_by_letter() -> None:
@@ -21,11 +29,20 @@ def test_an_object_is_passed_on_letter_by_letter() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"a": 1', "wanted a JSON object: Input data was truncated"),
-        (b'{"a": NaN}', "invalid character"),
-        (b'{"a": 1} {"a": 2}', "trailing characters"),
-        (b"[1]", "found another value"),
-        (b'{"a": "\xff"}', "utf-8"),
+        (b'{"a": 1', "wanted a JSON object, found a text that ends too early"),
+        (b'{"a": "b', "wanted a JSON object, found a text that ends too early"),
+        (b'{"a": NaN}', "wanted a JSON object, found NaN, which is not JSON"),
+        (b'{"a": 1} {"a": 2}', "wanted a JSON object, found more text after it, from character 10 on"),
+        (b'{"a": 1}\r{"a": 2}', "found more text after it, from character 10 on"),
+        (b'{"a": 01}', "wanted a JSON object, found text that is not JSON, from character 8 on"),
+        (b'\xef\xbb\xbf{"a": 1}', "found text that is not JSON, from character 1 on"),
+        (b"[1]", "wanted a JSON object, found an array"),
+        (b'"1"', "wanted a JSON object, found a string"),
+        (b"1", "wanted a JSON object, found a number"),
+        (b"null", "wanted a JSON object, found null"),
+        (b'{"a": "\xff"}', "byte 0xff is not utf-8: give the encoding"),
+        (b'{"a": "\xed\xa0\xbd"}', "byte 0xed is not utf-8: give the encoding"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "wanted at most 100 levels"),
         (b"[", "multiLine=true"),
     ],
 )
@@ -49,3 +66,36 @@ def test_a_document_is_an_object_or_an_array_of_objects() -> None:
 
 def test_values_of_folders_are_added_to_objects_that_do_not_have_them() -> None:
     assert rows(b'{"a": 1}', b"{}", b'{"y": 2}', folders={"y": 7}) == [['{"a": 1,"y":7}'], ['{"y":7}'], ['{"y": 2}']]
+
+
+HALF = rb'{"a": "\ud83d", "b" : 1.10, "a b": {"c": ["\ude00\ud83d"]}, "\udc00": 3}'
+
+
+def test_valid_json_that_no_decoder_takes_is_passed_on_and_spark_sees_the_other_fields() -> None:
+    """Half of a surrogate pair, numbers that are too large for a double, or too long for Spark."""
+    assert rows(HALF, b'{"a":1e400}', multiline=False) == [[HALF.decode()], ['{"a":1e400}']]
+    assert rows(b"[%b, {}]" % HALF, multiline=True) == [[HALF.decode()], ["{}"]]
+    assert rows(rb'{"y": "\ud83d"}', rb'{"x": "\ud83d"}', folders={"y": 7}) == [
+        [r'{"y": "\ud83d"}'],
+        [r'{"x": "\ud83d","y":7}'],
+    ]
+    assert unseen(HALF) == ('{"b":1.10}', '["a","a b"]')
+    assert unseen(b'{"a": -1e400, "b": [1E+999], "c": 1e308}') == ('{"c":1e308}', '["a","b"]')
+    assert unseen(b'{"a": %b, "b": 2, "c": "%b"}' % (b"9" * 1001, b"x" * 2000)) == (
+        '{"b":2,"c":"%s"}' % ("x" * 2000),
+        '["a"]',
+    )
+    assert unseen(b'{"a": %b}' % (b"9" * 1000)) == (None, None)
+    assert unseen(rb'{"a": "\ud83d\ude00 \\ud83d"}') == (None, None)
+    assert unseen(rb'{"a": "\ud83d", "a": 2}') == ('{"a":2}', "[]"), "the last value of a name counts"
+
+
+def test_a_field_fails_only_if_it_is_used_as_text() -> None:
+    text = HALF.decode()
+    assert fields_object(text, ("a", "b", "a b", "no")) == (
+        r'{"a":"\ud83d","b":1.10,"a b":{"c":["\ude00\ud83d"]},"no":null}'
+    )
+    assert (field_text(text, "b"), field_text(text, "a b")) == ("1.10", r'{"c":["\ude00\ud83d"]}')
+    assert field_text('{"a": [ 1e400 , "x  y" ]}', "a") == '[1e400,"x  y"]'
+    with pytest.raises(InvalidRecord, match="wanted a text in field 'a', found half of a surrogate pair"):
+        field_text(text, "a")
