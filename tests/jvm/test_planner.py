@@ -92,7 +92,7 @@ def test_a_planner_that_is_stopped_is_replaced(ask: Ask, program: str) -> None:
 
 
 def test_a_planner_that_is_stopped_is_named(ask: Ask) -> None:
-    assert f"found no sign of life for {LIMIT_S} s" in ask(STOPS, "once")
+    assert f"found that it showed no sign of life for {LIMIT_S} s" in ask(STOPS, "once")
 
 
 def test_a_planner_that_answers_pings_has_time(ask: Ask) -> None:
