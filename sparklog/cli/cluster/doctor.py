@@ -31,8 +31,8 @@ CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doct
 class Diagnosis(NamedTuple):
     """The result of one check of `what`, such as a store or this machine. `check` is the condition that should hold.
 
-    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy, or what else to set; None if there
-    is none.
+    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy, or what else to set; None if
+    there is none.
     """
 
     what: str
