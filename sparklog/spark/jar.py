@@ -31,7 +31,7 @@ def add_jar(spark: SparkSession) -> None:
     """Add sparklog's JAR to this session, so that `format("sparklog")` reads and writes in Java from then on.
 
     It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Logs a warning
-    if functions in Python would hang over what Java reads. Raises InvalidInput if this installation has no JAR.
+    if `udf` would hang over what Java reads. Raises InvalidInput if this installation has no JAR.
     """
     path = str(jar_path())
     advice = function_advice(lambda name: spark.conf.get(name, None))
@@ -44,7 +44,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def function_advice(setting: Callable[[str], str | None]) -> str | None:
-    """Return what to set so that functions in Python do not hang in this Spark; None if nothing is to be set.
+    """Return what to set so that `udf` does not hang in this Spark; None if nothing is to be set.
 
     `setting` returns the value of a setting of Spark, or None.
     """
@@ -52,9 +52,7 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     if HANGING_FUNCTIONS is None or setting(HANGING_FUNCTIONS) == "false":
         return None
-    return (
-        f"Spark 4.2.0 lets functions in Python hang over columns, also those of Parquet: set {HANGING_FUNCTIONS}=false"
-    )
+    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_FUNCTIONS}=false"
 
 
 def check_reader(reader: str) -> None:
