@@ -1,4 +1,7 @@
-"""Damaged objects and indexes, read by Java: never a wrong row, never an error but the two that it may raise."""
+"""Damaged objects and indexes, read by Java: never a wrong row, never an error but the two that it may raise.
+
+Hostile ones, whose checksums are right: Python and Java read the same rows of them, or both refuse them.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tests.jar import jar, java
 from tests.spark.columns.test_columns import records
 
 FUZZ = Path(__file__).with_name("Fuzz.java")
+HOSTILE = 1_000  # objects of a seed
 JARS = Path(pyspark.__file__).parent / "jars"
 OPENED = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch", "java.util")]
 
@@ -30,19 +34,43 @@ OPENED = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", 
 )
 def test_damage_gives_an_error_or_the_right_rows(tmp_path: Path, rounds: int) -> None:
     folder = objects(tmp_path / "log")
-    classes = tmp_path / "classes"
-    compiler = javac()
-    path = os.pathsep.join([str(jar()), f"{JARS}/*"])
-    assert compiler is not None
-    subprocess.run([compiler, "-nowarn", "-cp", path, "-d", str(classes), str(FUZZ)], check=True)
-    command = [java(), "-Xmx512m", *OPENED, "-cp", f"{classes}{os.pathsep}{path}", "io.sparklog.Fuzz"]
-    done = subprocess.run([*command, str(folder), "7", str(rounds)], capture_output=True, text=True, timeout=3500)
-    print(done.stdout, done.stderr[-3000:], file=sys.stderr)
-    assert done.returncode == 0
-    refused, unharmed, decoded = (int(part.split()[0]) for part in done.stdout.split(","))
+    output = fuzz(tmp_path, str(folder), "7", str(rounds))
+    refused, unharmed, decoded = (int(part.split()[0]) for part in output.split(","))
     assert refused + unharmed == rounds
     assert refused > rounds // 2
     assert decoded > 0, "what a checksum would have refused was decoded as well"
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(1), pytest.param(range(100), marks=[pytest.mark.campaign, pytest.mark.timeout(7200)])]
+)
+def test_python_and_java_read_or_refuse_the_same_hostile_objects(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
+        folder = tmp_path / "hostile"
+        # In a process of its own: without its checks, Python reads memory that is not its own, or ends with a signal.
+        command = [sys.executable, "-m", "tests.jvm.hostile", str(folder), str(seed), str(HOSTILE)]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        by_python = (folder / "hostile.txt").read_text().splitlines()
+        assert made.returncode == 0, f"seed {seed}, case {by_python[-1:]}: {made.stderr[-2000:]}"
+        by_java = fuzz(tmp_path, str(folder)).splitlines()
+        different = [pair for pair in zip(by_python, by_java, strict=True) if pair[0] != pair[1]]
+        assert not different, f"seed {seed}"
+        assert HOSTILE // 4 < sum(line.endswith("refused") for line in by_python) < HOSTILE
+
+
+def fuzz(folder: Path, *arguments: str) -> str:
+    """Run Fuzz.java with these arguments, and return its output. Its classes are kept in `folder`."""
+    classes = folder / "classes"
+    path = os.pathsep.join([str(jar()), f"{JARS}/*"])
+    if not classes.exists():
+        compiler = javac()
+        assert compiler is not None
+        subprocess.run([compiler, "-nowarn", "-cp", path, "-d", str(classes), str(FUZZ)], check=True)
+    command = [java(), "-Xmx512m", *OPENED, "-cp", f"{classes}{os.pathsep}{path}", "io.sparklog.Fuzz", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3500)
+    print(done.stderr[-3000:], file=sys.stderr)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def objects(folder: Path) -> Path:
