@@ -12,7 +12,7 @@ Arrow never sees the metadata of a stored message: it gets a message of our own 
     6. a column has as many nulls as its bits say; numbers, headers and the keys of headers have none
 
 Decoder.java checks the same, so both read, or both refuse. Neither looks at columns that are not wanted. The keys of
-headers may be other bytes than UTF-8: `readable_headers` replaces these.
+headers may be other bytes than UTF-8: `header_keys.readable_headers` replaces these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from sparklog.log.message_metadata import (
@@ -34,14 +33,13 @@ from sparklog.log.message_metadata import (
     number_places,
     schema_metadata,
 )
-from sparklog.log.records_schema import HEADERS
+from sparklog.log.records_schema import HEADERS, STORED_HEADERS
 
 _STORED: Final = -1  # in place of the length before compression: the buffer is not compressed
 # A block of 128 KiB takes 4 bytes at least in a zstd frame. A byte more in a block of LZ4 stands for 255 bytes at most.
 _MOST_RATIO: Final = {"zstd": 1 << 15, "lz4": 255}
 _MOST_BYTES: Final = (1 << 31) - 9  # of a buffer before compression: a Java array holds no more
 _MOST_ROWS: Final = (1 << 31) - 1
-_STORED_HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())])))
 _NULL_BITS: Final = 0, 2, 3, 6  # the first buffer of each node: of lists of headers, headers, their keys, their values
 
 
@@ -88,7 +86,7 @@ class MessageDecoder:
         self._schema = self._stored = pa.schema([schema.field(at) for at in fields])
         if HEADERS in self._schema.types:  # Arrow would refuse keys that are not UTF-8
             self._stored = pa.schema(
-                [field.with_type(_STORED_HEADERS) if field.type == HEADERS else field for field in self._schema]
+                [field.with_type(STORED_HEADERS) if field.type == HEADERS else field for field in self._schema]
             )
         self._parts = _Parts(self._stored.serialize())
         # Threads for each batch take longer than they save: tasks and partitions are read in parallel as it is.
@@ -170,33 +168,6 @@ def _check_buffer(start: int, length: int, body: pa.Buffer, codec: str | None) -
         raise Malformed(f"a length of {raw} bytes before compression")
 
 
-def readable_headers(headers: pa.Array) -> pa.Array:
-    """Return headers whose keys are UTF-8: each byte that is not becomes U+FFFD, as in Python, Java and Spark."""
-    keys = headers.values.field("key")
-    data = keys.buffers()[2]
-    if data is None or bytes(data).isascii():
-        return headers
-    try:
-        keys.validate(full=True)
-    except pa.ArrowInvalid:
-        pairs = headers.values
-        return pa.Array.from_buffers(
-            HEADERS,
-            len(headers),
-            headers.buffers()[:2],
-            headers.null_count,
-            headers.offset,
-            [pa.StructArray.from_arrays([_readable(keys), pairs.field("value")], fields=list(HEADERS.value_type))],
-        )
-    return headers
-
-
-def _readable(keys: pa.Array) -> pa.Array:
-    texts = [key.decode(errors="replace").encode() for key in keys.view(pa.binary()).to_pylist()]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
-
-
 # ---- the message that Arrow gets --------------------------------------------------------------------------
 
 
@@ -231,7 +202,7 @@ def _template(schema: pa.Schema, codec: str | None) -> _Template:
 
 def _one_row(kind: pa.DataType) -> pa.Array:
     data = [pa.py_buffer(b"")] if kind == pa.binary() else []
-    children = [pa.nulls(0, kind.value_type)] if kind == _STORED_HEADERS else []
+    children = [pa.nulls(0, kind.value_type)] if kind == STORED_HEADERS else []
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(8)), *data], children=children)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.client.producer.record_future import Partitions, SentRecords
-from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput, InvalidRecord, UnknownTopicOrPartition
 from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
@@ -87,7 +87,7 @@ def as_bytes(what: str, given: object) -> bytes | None:
 def as_headers(given: object) -> tuple[list[Header], int]:
     """Convert a list or tuple of pairs (name, value) to headers. Returns the headers, and their size in bytes.
 
-    Raises InvalidInput if it is not made of such pairs.
+    Raises InvalidInput if it is not made of such pairs, InvalidRecord if UTF-8 can't encode a name.
     """
     headers: list[Header] = []
     size = 0
@@ -97,7 +97,10 @@ def as_headers(given: object) -> tuple[list[Header], int]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidInput(f"headers: wanted pairs of a name and a value, found {pair!r}")
         value = as_bytes("a header's value", pair[1])
-        size += len(pair[0].encode()) + len(value or b"")
+        try:
+            size += len(pair[0].encode()) + len(value or b"")
+        except UnicodeEncodeError as error:  # half of a character: Arrow would take other bytes than UTF-8
+            raise InvalidRecord(f"headers: wanted names that UTF-8 can encode, found {pair[0]!r}") from error
         headers.append((pair[0], value))
     return headers, size
 

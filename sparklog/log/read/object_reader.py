@@ -24,8 +24,8 @@ from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, w
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode
+from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
-from sparklog.log.message_decoder import readable_headers
 from sparklog.log.number_arrays import array_of, numpy_of
 from sparklog.log.read.ranged_reads import ranged_reads
 from sparklog.log.read.read_ahead import bodies
