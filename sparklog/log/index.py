@@ -230,7 +230,7 @@ def _index_of_object(key: str, body: pa.Buffer) -> Index:
     rows: list[BatchRow] = []
     crcs: list[int] = []
     offsets: list[tuple[int, int]] = []
-    while rest.slice(0, len(END_OF_STREAM)).to_pybytes() != END_OF_STREAM:
+    while rest.size < len(END_OF_STREAM) or rest.slice(0, len(END_OF_STREAM)).to_pybytes() != END_OF_STREAM:
         numbers = batch_numbers(rest)
         length = numbers.body_start + numbers.body_bytes
         message = rest.slice(0, length)
@@ -253,7 +253,7 @@ def _opened(
     The number is in the metadata of the file's schema, under `format_key`; it alone says which columns the file has.
     Raises Malformed, and UnsupportedVersion if the number is not in `known`; `what` and `key` name the file.
     """
-    if body.slice(0, len(FILE_START)).to_pybytes() != FILE_START:
+    if body.size < len(FILE_START) or body.slice(0, len(FILE_START)).to_pybytes() != FILE_START:
         raise Malformed("no Arrow file")
     metadata, length = schema_metadata(body.slice(len(FILE_START)))
     number = metadata.get(format_key)

@@ -141,15 +141,16 @@ def _add_column(column: _Column, parsed: MessageNumbers, body: pa.Buffer, nodes:
             raise Malformed("headers of different lengths")
         if nulls[1] or nulls[2]:
             raise Malformed("headers without keys")
-        if not lengths[1]:  # the buffers of no headers may be anything
-            nulls = nulls[0], 0, 0, 0
+        if not lengths[1]:  # then their buffers may be anything
+            if nulls[3]:
+                raise Malformed(f"no headers with {nulls[3]} nulls")
             own_buffers[4:] = [0] * len(own_buffers[4:])
     for count, at in zip(nulls, _NULL_BITS, strict=False):
         if not count:  # the bits may be anything
             own_buffers[2 * at] = own_buffers[2 * at + 1] = 0
     for at in range(0, len(own_buffers), 2):
         _check_buffer(own_buffers[at], own_buffers[at + 1], body, parsed.codec)
-    nodes += [number for pair in zip(lengths, nulls, strict=True) for number in pair]
+    nodes += own_nodes
     buffers += own_buffers
 
 

@@ -35,13 +35,12 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
     """Decode a batch message of an object with this schema, and return its content.
 
-    None if it can't be decoded, if it names no partition, if it holds no record, or if its offsets don't ascend. Only
-    the timestamps and the offsets are decompressed.
+    None if one of its columns can't be decoded, if it names no partition, if it holds no record, or if its offsets
+    don't ascend.
     """
     stores_offsets = schema == COMPACTED_SCHEMA
-    wanted = ["timestamp", "offset"] if stores_offsets else ["timestamp"]
     try:
-        batch = MessageDecoder(schema, wanted).decode(message)
+        batch = MessageDecoder(schema, schema.names).decode(message)
         partition = partition_of(message)
     except Malformed:
         return None

@@ -150,6 +150,9 @@ final class Decoder implements AutoCloseable {
       check(length(node + 2) == elements && length(node + 3) == elements, "headers of different lengths");
       neverNull(node + 1);
       neverNull(node + 2);
+      if (elements == 0) { // then their buffers may be anything
+        neverNull(node + 3);
+      }
       LogVector.Bytes key = elements == 0 ? NO_BYTES : bytes(node + 2, buffer + 3);
       LogVector.Bytes value = elements == 0 ? NO_BYTES : bytes(node + 3, buffer + 6);
       LogVector pairs = new LogVector.Pairs(null, key, value, elements);
