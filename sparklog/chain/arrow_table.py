@@ -26,11 +26,11 @@ def read_table(body: bytes | memoryview, columns: Mapping[str, str]) -> pa.Recor
             raise NoArrowTable(f"wanted one batch, found {file.num_record_batches}")
         batch = file.get_batch(0)
         batch.validate(full=True)
-        found = {name: str(batch.schema.field(name).type) for name in columns}
+        actual = {name: str(batch.schema.field(name).type) for name in columns}
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, KeyError) as error:  # OSError: Arrow finds no whole file in these bytes
         raise NoArrowTable(f"it can't be read as a table of {', '.join(columns)}: {error}") from error
-    if found != dict(columns):
-        raise NoArrowTable(f"wanted columns {dict(columns)}, found {found}")
+    if actual != dict(columns):
+        raise NoArrowTable(f"wanted columns {dict(columns)}, found {actual}")
     return batch

@@ -1,4 +1,4 @@
-"""Decode Arrow record batch messages whose content nobody vouches for.
+"""Decode Arrow record batch messages, and check all of their content.
 
 A checksum shows that the bytes are those that were written, not that they are right. If lengths or offsets are wrong,
 Arrow reads beyond a buffer, or shows memory that it never wrote. So every number is checked here before it is used, and
@@ -75,7 +75,8 @@ def _columns(schema: pa.Schema) -> tuple[_Column, ...]:
 class MessageDecoder:
     """Decodes messages of `schema`, restricted to `columns`: at least one. Batches have them in the schema's order.
 
-    Other columns are neither checked nor decompressed. Columns stored uncompressed are views of the message.
+    Other columns are neither checked nor decompressed. Columns stored uncompressed are views of the message. Not
+    thread-safe.
     """
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:

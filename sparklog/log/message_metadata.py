@@ -1,4 +1,4 @@
-"""Read the metadata of Arrow messages whose content nobody vouches for.
+"""Read the metadata of Arrow messages, which may be wrong.
 
 They are flatbuffers, described in Arrow's Message.fbs and Schema.fbs. Nothing here reads beyond their bytes, and no
 number is used before it is checked. Decoder.java reads them the same way, so both find the same numbers.
@@ -55,7 +55,7 @@ def schema_metadata(message: pa.Buffer) -> tuple[dict[bytes, bytes], int]:
     Raises Malformed.
     """
     try:
-        opened = _Message(message, _SCHEMA)
+        opened = _OpenedMessage(message, _SCHEMA)
         *_, custom = opened.metadata.fields(opened.header, 3)  # endianness, fields, custom_metadata
         return opened.metadata.pairs(custom), opened.body_start
     except struct.error as error:
@@ -65,7 +65,7 @@ def schema_metadata(message: pa.Buffer) -> tuple[dict[bytes, bytes], int]:
 def batch_metadata(message: pa.Buffer) -> dict[bytes, bytes]:
     """Return the custom metadata of a record batch message. Raises Malformed."""
     try:
-        opened = _Message(message, _RECORD_BATCH)
+        opened = _OpenedMessage(message, _RECORD_BATCH)
         return opened.metadata.pairs(opened.custom)
     except struct.error as error:
         raise Malformed("metadata that end too early") from error
@@ -74,7 +74,7 @@ def batch_metadata(message: pa.Buffer) -> dict[bytes, bytes]:
 def batch_numbers(message: pa.Buffer) -> MessageNumbers:
     """Return the numbers of a record batch message. Raises Malformed."""
     try:
-        opened = _Message(message, _RECORD_BATCH)
+        opened = _OpenedMessage(message, _RECORD_BATCH)
         metadata = opened.metadata
         rows, nodes, buffers, compression = metadata.fields(opened.header, 4)
         return MessageNumbers(
@@ -91,7 +91,7 @@ def batch_numbers(message: pa.Buffer) -> MessageNumbers:
 
 def number_places(message: pa.Buffer) -> NumberPlaces:
     """Return the places of the numbers in a record batch message in which none is 0: those are left out."""
-    opened = _Message(message, _RECORD_BATCH)
+    opened = _OpenedMessage(message, _RECORD_BATCH)
     rows, nodes, buffers = opened.metadata.fields(opened.header, 3)
     vectors = (PREFIX_BYTES + opened.metadata.target(field) + INT32.size for field in (nodes, buffers))
     return NumberPlaces(opened.body_start, PREFIX_BYTES + opened.body_length, PREFIX_BYTES + rows, *vectors)
@@ -105,7 +105,7 @@ def _codec(metadata: _Flatbuffer, compression: int) -> str:
     return _CODECS[number]
 
 
-class _Message:
+class _OpenedMessage:
     """The parts of a message: its metadata, its header of type `kind`, and where its body begins."""
 
     def __init__(self, message: pa.Buffer, kind: int) -> None:
@@ -174,11 +174,11 @@ class _Flatbuffer:
             return {}
         vector = self.target(field)
         count = self.number(INT32, vector)
-        found = {}
+        pairs = {}
         for at in range(vector + 4, vector + 4 + 4 * count, 4):
             key, value = self.fields(self.target(at), 2)
-            found[self._text(key)] = self._text(value)
-        return found
+            pairs[self._text(key)] = self._text(value)
+        return pairs
 
     def _text(self, field: int) -> bytes:
         at = self.target(field)
