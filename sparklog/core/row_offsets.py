@@ -136,10 +136,10 @@ class SliceOffsets:
         `records`: the number of records in each batch; `base` and `last`: the first and the last offset of each batch.
         They can't be right if they do not ascend, leave the slice, or have less room in a batch than it has records.
         """
-        edges = np.empty(2 * len(base), dtype=np.int64)
-        edges[::2], edges[1::2] = base, last + 1
-        ascends = bool((np.diff(edges) >= 0).all()) and slice.start <= edges[0] and edges[-1] <= slice.end
-        return cls(base, last + 1, records, True) if ascends and bool((last - base >= records - 1).all()) else None
+        inside = (base >= slice.start) & (base <= last) & (last < slice.end)  # so no difference below can overflow
+        if not inside.all() or (base[1:] <= last[:-1]).any() or (last - base < records - 1).any():
+            return None
+        return cls(base, last + 1, records, True)
 
     def batches_in(self, offsets: OffsetRange) -> tuple[int, int]:
         """Return the batches [begin, stop) that may have records in the range."""

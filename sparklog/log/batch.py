@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import mmap
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,14 +21,16 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_metadata import Malformed, batch_metadata
 from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA
 
 PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message: <topic id>-<partition>
 SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: zstd costs at least 0.27 ms
 ARENA_BYTES: Final = 8 << 20
+_PLACE: Final = re.compile(rb"([0-9]{1,10})-([0-9]{1,10})")
 _MESSAGE_ROOM: Final = 4 << 10  # more than the metadata, partition and padding of one message need
 _WITHOUT_HEADERS: Final = [name for name in RAW_SCHEMA.names if name != "headers"]
-_TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +144,6 @@ def _partition_metadata(topic_id: TopicId, partition: PartitionIndex) -> Any:
     return pa.KeyValueMetadata({PARTITION_KEY: f"{topic_id}-{partition}".encode()})
 
 
-def place_in(metadata: Any) -> TopicPartition:
-    """Return the partition that the metadata of a batch message names. Raises ValueError if it names none."""
-    topic_id, _, partition = (metadata or {}).get(PARTITION_KEY, b"").partition(b"-")
-    return TopicPartition(TopicId(int(topic_id)), PartitionIndex(int(partition)))
-
-
 # ---- absent headers -------------------------------------------------------------------------------
 
 
@@ -224,66 +221,29 @@ def decode(
     least one column; the columns of a batch are in the order of the schema. Other columns are not decompressed, and
     columns stored uncompressed are views of `body`.
 
-    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong or Arrow can't decode it.
+    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong, or if its content is: see
+    `message_decoder`.
     """
-    fields = sorted(schema.get_field_index(name) for name in columns)
-    options = pa.ipc.IpcReadOptions(included_fields=fields)
-    stream = None
+    decoder = MessageDecoder(schema, columns)
     start = 0
     for length, crc in zip(lengths, crcs, strict=True):
-        verify(body.slice(start, length), crc, "record batch", key, position + start)
+        message = body.slice(start, length)
+        verify(message, crc, "record batch", key, position + start)
         try:
-            if stream is None:
-                stream = pa.ipc.open_stream(joined_with_schema(body, schema), options=options)
-            batch = stream.read_next_batch()
-        except (pa.ArrowInvalid, OSError, StopIteration) as error:
-            raise Damaged(
-                f"record batch at byte {position + start} of {key}: Arrow can't decode it: {error}"
-            ) from error
+            batch = decoder.decode(message)
+        except Malformed as error:
+            raise Damaged(f"record batch at byte {position + start} of {key}: it can't be decoded: {error}") from error
         yield batch
         start += length
 
 
-def joined_with_schema(messages: pa.Buffer, schema: pa.Schema) -> pa.PythonFile:
-    """Return an IPC stream that Arrow can read: the schema message of `schema`, then `messages`."""
-    return pa.PythonFile(_Joined(_schema_message(schema), messages), "r")
-
-
-@functools.lru_cache(maxsize=4)
-def _schema_message(schema: pa.Schema) -> pa.Buffer:
-    return schema.serialize()
-
-
-class _Joined:
-    """Presents two buffers as one file, so that Arrow reads an IPC stream from them without a copy.
-
-    Arrow calls `read_buffer` if a Python file has that method. No message spans the two buffers.
-    """
-
-    closed = False
-
-    def __init__(self, first: pa.Buffer, then: pa.Buffer) -> None:
-        self._parts = [first, then]
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read_buffer(self, size_bytes: int) -> pa.Buffer:
-        first, then = self._parts
-        at = self._position
-        part = first.slice(at, size_bytes) if at < first.size else then.slice(at - first.size, size_bytes)
-        self._position += part.size
-        return part
-
-    def read(self, size_bytes: int) -> bytes:
-        return bytes(self.read_buffer(size_bytes))
-
-    def tell(self) -> int:
-        return self._position
-
-    def close(self) -> None:
-        """Do nothing: memory needs no closing."""
+def place_of(message: pa.Buffer) -> TopicPartition:
+    """Return the partition that a batch message names in its metadata. Raises Malformed if it names none."""
+    name = batch_metadata(message).get(PARTITION_KEY, b"")
+    place = _PLACE.fullmatch(name)
+    if place is None:
+        raise Malformed(f"a batch of partition {name!r}")
+    return TopicPartition(TopicId(int(place[1])), PartitionIndex(int(place[2])))
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
@@ -297,7 +257,7 @@ def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
 
 def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
     """Smallest and largest timestamp of the rows (at least one), in microseconds."""
-    values = timestamps_us(rows.column(_TIMESTAMP_AT))
+    values = timestamps_us(rows.column("timestamp"))
     return int(values.min()), int(values.max())
 
 

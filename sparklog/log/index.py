@@ -24,8 +24,10 @@ from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, UnsupportedVersion
 from sparklog.core.row_offsets import Int64Array, SliceOffsets, is_dense
 from sparklog.core.types import NewObject, Slice
-from sparklog.log.batch import crc32c, offset_bounds, place_in, timestamp_bounds, verify
-from sparklog.log.ipc_file import FILE_START
+from sparklog.log.batch import crc32c, offset_bounds, place_of, timestamp_bounds, verify
+from sparklog.log.ipc_file import END_OF_STREAM, FILE_START
+from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_metadata import Malformed, batch_numbers, schema_metadata
 from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
 
@@ -191,16 +193,31 @@ def encode_index(index: Index) -> pa.Buffer:
 def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     """Decode the index in `body`, which was read from `key` and belongs to object `named`.
 
-    Raises Damaged if the size or CRC32C differs from the chain's, and UnsupportedVersion for another format.
+    Raises Damaged if the size or CRC32C differs from the chain's or the content can't be right, and UnsupportedVersion
+    for another format.
     """
     buffer = pa.py_buffer(body)
     if buffer.size != named.index_size_bytes:
         raise Damaged(f"index {key}: wanted {counted(named.index_size_bytes, 'byte')}, found {buffer.size:,}")
     verify(buffer, named.index_crc32c, "index", key, 0)
-    reader = pa.ipc.open_file(buffer)
-    schema = _of_format("index", key, reader.schema, INDEX_FORMAT_KEY, _INDEX_SCHEMAS)
-    rows = reader.get_batch(0)
-    return Index(**{name: numpy_of(rows.column(name)) for name in schema.names})
+    try:
+        schema, rows = _opened("index", key, buffer, INDEX_FORMAT_KEY, _INDEX_SCHEMAS)
+        batch = MessageDecoder(schema, schema.names).decode(rows)
+    except Malformed as error:
+        raise Damaged(f"index {key}: its checksum is right, but it can't be decoded: {error}") from error
+    index = Index(**{name: numpy_of(batch.column(name)) for name in schema.names})
+    _check_places(index, key)
+    return index
+
+
+def _check_places(index: Index, key: str) -> None:
+    """Raise Damaged unless each batch has records and bytes, and begins where the one before it ends."""
+    ends = index.position + index.length
+    is_full = (index.records > 0).all() and (index.length > 0).all()
+    if not is_full or (index.position < 0).any() or (ends < 0).any() or (index.position[1:] != ends[:-1]).any():
+        raise Damaged(
+            f"index {key}: its checksum is right, but wanted batches one after the other, none empty; found others"
+        )
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
@@ -213,44 +230,47 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
     if buffer.size != named.size_bytes:
         raise Damaged(f"object {key}: wanted {exact_amount(named.size_bytes)}, found {exact_amount(buffer.size)}")
     verify(buffer, named.crc32c, "object", key, 0)
-    source = pa.BufferReader(buffer)
-    source.seek(len(FILE_START))
-    stream = pa.ipc.open_stream(source)
-    schema = _of_format("object", key, stream.schema, OBJECT_FORMAT_KEY, STORED_SCHEMAS)
+    try:
+        return _index_of_object(key, buffer)
+    except Malformed as error:
+        raise Damaged(f"object {key}: its checksum is right, but it can't be decoded: {error}") from error
+
+
+def _index_of_object(key: str, body: pa.Buffer) -> Index:
+    schema, rest = _opened("object", key, body, OBJECT_FORMAT_KEY, STORED_SCHEMAS)
+    decoder = MessageDecoder(schema, ["timestamp"] if schema is RAW_SCHEMA else ["timestamp", "offset"])
     rows: list[BatchRow] = []
     crcs: list[int] = []
-    offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
-    while True:
-        start = source.tell()
-        try:
-            batch, metadata = stream.read_next_batch_with_custom_metadata()
-        except StopIteration:
-            return index_of(rows, crcs, offsets)
-        length = source.tell() - start
-        rows.append((*_place(key, start, metadata), batch.num_rows, start, length, *timestamp_bounds(batch)))
-        crcs.append(crc32c(buffer.slice(start, length)))
-        if offsets is not None:
+    offsets: list[tuple[int, int]] = []
+    while rest.size < len(END_OF_STREAM) or rest.slice(0, len(END_OF_STREAM)).to_pybytes() != END_OF_STREAM:
+        numbers = batch_numbers(rest)
+        length = numbers.body_start + numbers.body_bytes
+        message = rest.slice(0, length)
+        batch = decoder.decode(message)
+        if not batch.num_rows:
+            raise Malformed("a batch without records")
+        place, position = place_of(message), body.size - rest.size
+        rows.append((place.topic_id, place.partition, batch.num_rows, position, length, *timestamp_bounds(batch)))
+        crcs.append(crc32c(message))
+        if schema is COMPACTED_SCHEMA:
             offsets.append(offset_bounds(batch))
+        rest = rest.slice(length)
+    return index_of(rows, crcs, offsets if schema is COMPACTED_SCHEMA else None)
 
 
-def _place(key: str, position: int, metadata: Any) -> tuple[int, int]:
-    try:
-        place = place_in(metadata)
-    except ValueError as error:
-        raise Damaged(f"record batch at byte {position} of {key}: wanted one that names its partition") from error
-    return place.topic_id, place.partition
+def _opened(
+    what: str, key: str, body: pa.Buffer, format_key: bytes, known: Mapping[bytes, pa.Schema]
+) -> tuple[pa.Schema, pa.Buffer]:
+    """Return the schema in `known` that belongs to the format number of a file, and the messages after its schema.
 
-
-def _of_format(
-    what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
-) -> pa.Schema:
-    """Return the schema in `known` that belongs to the format number of a file.
-
-    The number is in the metadata of `schema`, under `format_key`. Raises UnsupportedVersion if it is not in `known`;
-    `what` and `key` name the file in the message.
+    The number is in the metadata of the file's schema, under `format_key`; it alone says which columns the file has.
+    Raises Malformed, and UnsupportedVersion if the number is not in `known`; `what` and `key` name the file.
     """
-    number = (schema.metadata or {}).get(format_key)
+    if body.size < len(FILE_START) or body.slice(0, len(FILE_START)).to_pybytes() != FILE_START:
+        raise Malformed("no Arrow file")
+    metadata, length = schema_metadata(body.slice(len(FILE_START)))
+    number = metadata.get(format_key)
     if number is None or number not in known:
         wanted = " or ".join(format_.decode() for format_ in known)
         raise UnsupportedVersion(f"{what} {key}: wanted format {wanted}, found {number!r}")
-    return known[number]
+    return known[number], body.slice(len(FILE_START) + length)

@@ -23,7 +23,7 @@ from sparklog.storage.object_store import Bytes
 
 MAGIC: Final = b"ARROW1"
 FILE_START: Final = MAGIC + b"\0\0"
-_END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
+END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _CONTINUATION: Final = 0xFFFFFFFF
 _RECORD_BATCHES_FIELD: Final = 3  # table Footer { version; schema; dictionaries; recordBatches; custom_metadata }
 # The padding is a field, so that it is 0 instead of old memory contents.
@@ -73,7 +73,7 @@ class IpcFileWriter:
 
     def finish(self) -> None:
         """Write the end of the stream and the footer. Then `position` is the size of the file."""
-        self._write(pa.py_buffer(_END_OF_STREAM))
+        self._write(pa.py_buffer(END_OF_STREAM))
         footer = _footer(self._schema, np.array(self._blocks, dtype=_BLOCK))
         self._write(pa.py_buffer(footer + struct.pack("<i", len(footer)) + MAGIC))
 

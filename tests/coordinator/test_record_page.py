@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +31,9 @@ from sparklog.core.access import Access, Principal, parse_right
 from sparklog.core.errors import StoreUnavailable, TryAgain
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
+from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
+from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
+from sparklog.log.records_schema import STORED_HEADERS
 from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Asked, Place, Records, rows, searched
 from tests.kit.log import new_cluster
@@ -425,6 +429,44 @@ def test_an_object_that_is_gone_is_a_sentence_and_the_links_end(tmp_path: Path, 
         shutil.rmtree(tmp_path / "a")
         page = asked.page(order=order, find="kept")
         assert (page.status, page.places) == (200, [])
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+def test_a_record_with_hostile_offsets_shows_no_memory_and_the_others_are_shown(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    encode = BatchEncoder.encode
+
+    def spoilt(encoder: BatchEncoder, partition: PartitionIndex, batch: pa.RecordBatch) -> EncodedBatch:
+        made = encode(encoder, partition, batch)
+        message = bytearray(made.message)
+        at = message.index(struct.pack("<3i", 0, 7, 14))  # the offsets of two values
+        struct.pack_into("<3i", message, at, 0, 3000, 14)
+        body = pa.py_buffer(bytes(message))
+        return replace(made, message=body, crc32c=crc32c(body))
+
+    with monkeypatch.context() as hostile:
+        hostile.setattr(BatchEncoder, "encode", spoilt)
+        cluster.append("orders", rows(["hostile", "hostile"], 1))
+    page = Asked(cluster).page(order=order)
+    assert page.status == 200
+    assert "partition 1 can't be read further: CORRUPT_MESSAGE: " in page.text
+    assert "offsets [0, 2)" in page.text
+    assert {place for place in page.places if place[0] != 1} == {place for place in all_places(*SIZES) if place[0] != 1}
+    assert [place for place in page.places if place[0] == 1] == []
+
+
+def test_a_header_key_that_is_not_utf_8_is_shown_as_text(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = pa.array([[{"key": b"a\xff", "value": b"x"}], None], STORED_HEADERS).view(HEADERS_TYPE)
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr("sparklog.client.plans.task_upload.check_header_keys", lambda rows, topic: None)
+        cluster.append("orders", rows(["first", "second"], 1).append_column("headers", headers))
+    asked = Asked(cluster)
+    page = asked.page(partition=1)
+    assert (page.status, page.places) == (200, [(1, 1), (1, 0)])
+    assert "a\ufffd" in page.text
+    lines = asked.answer("/topics/orders/messages", partition=1, format="jsonl").body.splitlines()
+    assert json.loads(lines[-1])["headers"] == [{"key": "a\ufffd", "value": "x"}]
 
 
 def test_a_further_read_is_told_that_it_is_busy() -> None:

@@ -126,6 +126,12 @@ def test_offsets_that_do_not_fit_a_slice_are_refused(slice_of_ten: Slice, base: 
     assert SliceOffsets.stored(slice_of_ten, sizes, np.array(base), np.array(last)) is None
 
 
+def test_offsets_that_overflow_are_not_those_of_a_slice(slice_of_ten: Slice) -> None:
+    """The offset after the last one would be negative, so all differences of offsets would look right."""
+    base, last = np.array([2**62]), np.array([2**63 - 1])
+    assert SliceOffsets.stored(slice_of_ten, np.array([3], np.int32), base, last) is None
+
+
 @pytest.mark.parametrize("column", [[10, 12, 12, 15], [10, 13, 12, 15]])
 def test_a_column_that_does_not_ascend_is_refused(slice_of_ten: Slice, column: list[int]) -> None:
     offsets = SliceOffsets.stored(slice_of_ten, np.array([4], np.int32), np.array([10]), np.array([15]))

@@ -2,12 +2,15 @@ package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
+import java.util.zip.CRC32C;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
@@ -16,6 +19,9 @@ import org.apache.spark.sql.vectorized.ColumnarArray;
  * Reads damaged objects: `Fuzz FOLDER SEED ROUNDS`. FOLDER is a store, and has a line of ranges.json for each slice.
  * Each round damages an object, an index or the plan, reads it as a task does, and decodes it once more without the
  * comparison of checksums. It prints what the rounds found; a wrong row or another exception ends it with code 1.
+ *
+ * <p>`Fuzz FOLDER` reads the objects of hostile.py, whose checksums are right: it prints a line for each, as hostile.py
+ * does for Python.
  */
 final class Fuzz {
   private static final String[] ALL = {
@@ -34,9 +40,32 @@ final class Fuzz {
   }
 
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length == 1) {
+      readHostile(Path.of(arguments[0]));
+      return;
+    }
     Fuzz fuzz = new Fuzz(Path.of(arguments[0]), Long.parseLong(arguments[1]));
     fuzz.run(Integer.parseInt(arguments[2]));
     System.out.printf("%d refused, %d unharmed, %d decoded without checksums%n", fuzz.refused, fuzz.unharmed, fuzz.decoded);
+  }
+
+  private static void readHostile(Path folder) throws Exception {
+    int number = 0;
+    for (String line : Files.readAllLines(folder.resolve("hostile.json"))) {
+      JsonNode plan = Planner.JSON.readTree(line);
+      String[] columns = Planner.JSON.convertValue(plan.get("columns"), String[].class);
+      JsonNode range = plan.get("range");
+      List<String> found = new ArrayList<>();
+      String end = "";
+      try {
+        read(range, range.get("slices").get(0), folder, found, columns);
+      } catch (DamagedException error) {
+        end = " refused";
+      }
+      CRC32C seen = new CRC32C();
+      found.forEach(text -> seen.update(text.getBytes(StandardCharsets.UTF_8)));
+      System.out.printf("%d %d %08x%s%n", number++, found.size(), seen.getValue(), end);
+    }
   }
 
   private void run(int rounds) throws Exception {
@@ -134,9 +163,14 @@ final class Fuzz {
   }
 
   private static void read(JsonNode json, JsonNode part, Path store, List<String> found) throws Exception {
+    read(json, part, store, found, ALL);
+  }
+
+  private static void read(JsonNode json, JsonNode part, Path store, List<String> found, String[] columns)
+      throws Exception {
     ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
     ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
-    Wanted wanted = new Wanted(range.start(), range.end(), ALL);
+    Wanted wanted = new Wanted(range.start(), range.end(), columns);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());
@@ -162,7 +196,7 @@ final class Fuzz {
 
   private static String value(ColumnVector column, int row) {
     if (column instanceof LogVector.Bytes) {
-      return Arrays.toString(column.getBinary(row));
+      return hex(column.getBinary(row));
     }
     if (column instanceof LogVector.Text) {
       return column.getUTF8String(row).toString();
@@ -172,11 +206,15 @@ final class Fuzz {
       StringBuilder text = new StringBuilder("[");
       for (int i = 0; i < headers.numElements(); i++) {
         InternalRow pair = headers.getStruct(i, 2);
-        text.append(pair.getUTF8String(0)).append(Arrays.toString(pair.getBinary(1)));
+        text.append(pair.getUTF8String(0)).append(hex(pair.getBinary(1)));
       }
       return text.append("]").toString();
     }
     return column instanceof LogVector.Int32s ? "" + column.getInt(row) : "" + column.getLong(row);
+  }
+
+  private static String hex(byte[] bytes) {
+    return bytes == null ? "null" : HexFormat.of().formatHex(bytes) + ".";
   }
 
   private byte[] spoilt(byte[] body) {

@@ -1,8 +1,12 @@
-"""Damaged objects and indexes, read by Java: never a wrong row, never an error but the two that it may raise."""
+"""Damaged objects and indexes, read by Java: never a wrong row, never an error but the two that it may raise.
+
+Hostile ones, whose checksums are right: Python and Java read the same rows of them, or both refuse them.
+"""
 
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,19 +20,44 @@ from tests.client.compacting import mixed_log
 from tests.jvm.java_program import run_java
 from tests.spark.columns.test_columns import records
 
+HOSTILE = 1_000  # objects of a seed
+
 
 @pytest.mark.parametrize(
     "rounds", [2_000, pytest.param(100_000, marks=[pytest.mark.campaign, pytest.mark.timeout(3600)])]
 )
 def test_damage_gives_an_error_or_the_right_rows(tmp_path: Path, rounds: int) -> None:
     folder = objects(tmp_path / "log")
-    done = run_java("Fuzz", str(folder), "7", str(rounds))
-    print(done.stdout, done.stderr[-3000:], file=sys.stderr)
-    assert done.returncode == 0
-    refused, unharmed, decoded = (int(part.split()[0]) for part in done.stdout.split(","))
+    output = fuzz(str(folder), "7", str(rounds))
+    refused, unharmed, decoded = (int(part.split()[0]) for part in output.split(","))
     assert refused + unharmed == rounds
     assert refused > rounds // 2
     assert decoded > 0, "what a checksum would have refused was decoded as well"
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(1), pytest.param(range(100), marks=[pytest.mark.campaign, pytest.mark.timeout(7200)])]
+)
+def test_python_and_java_read_or_refuse_the_same_hostile_objects(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
+        folder = tmp_path / "hostile"
+        # In a process of its own: without its checks, Python reads memory that is not its own, or ends with a signal.
+        command = [sys.executable, "-m", "tests.jvm.hostile", str(folder), str(seed), str(HOSTILE)]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        by_python = (folder / "hostile.txt").read_text().splitlines()
+        assert made.returncode == 0, f"seed {seed}, case {by_python[-1:]}: {made.stderr[-2000:]}"
+        by_java = fuzz(str(folder)).splitlines()
+        different = [pair for pair in zip(by_python, by_java, strict=True) if pair[0] != pair[1]]
+        assert not different, f"seed {seed}"
+        assert HOSTILE // 4 < sum(line.endswith("refused") for line in by_python) < HOSTILE
+
+
+def fuzz(*arguments: str) -> str:
+    """Run Fuzz.java with these arguments, and return its output."""
+    done = run_java("Fuzz", *arguments)
+    print(done.stderr[-3000:], file=sys.stderr)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def objects(folder: Path) -> Path:

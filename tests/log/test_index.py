@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 import io
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -164,7 +165,7 @@ def test_one_batch_of_another_topic_spoils_the_slice():
         with pytest.raises(
             Damaged, match=f"found one of partition {slice_.partition} of topic id {named.topic_id + 1}"
         ):
-            cut_to_slice(dataclasses.replace(index, topic_id=topic_ids), slice_, key)
+            cut_to_slice(replace(index, topic_id=topic_ids), slice_, key)
 
 
 @pytest.mark.parametrize("place", [b"5x0", b"-50", b"50-", b"x-0", b"5-x"])
@@ -174,5 +175,68 @@ def test_a_batch_that_names_no_partition_is_damaged(place: bytes):
     assert bytes(body).count(written)
     other = bytes(body).replace(written, place)
     fitting = msgspec.structs.replace(named, crc32c=crc32c(pa.py_buffer(other)))
-    with pytest.raises(Damaged, match=f"of {key}: wanted one that names its partition"):
+    with pytest.raises(Damaged, match=f"object {key}: .* a batch of partition"):
         rebuild_index(key, memoryview(other), fitting)
+
+
+def spoilt(index: Index, column: str, row: int, value: int) -> Index:
+    """The index with another value in one cell."""
+    cells = getattr(index, column).copy()
+    cells[row] = value
+    return replace(index, **{column: cells})
+
+
+def named_as(named: NewObject, index: pa.Buffer) -> NewObject:
+    """The object with the right size and checksum of this index."""
+    return msgspec.structs.replace(named, index_size_bytes=index.size, index_crc32c=crc32c(index))
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value"),
+    [
+        ("records", 1, 0),
+        ("records", 0, -4),
+        ("length", 1, 0),
+        ("length", 2, -8),
+        ("length", 1, 2**62),
+        ("length", 2, 2**63 - 1),
+        ("position", 0, -8),
+        ("position", 1, 0),
+        ("position", 2, 2**40),
+    ],
+)
+def test_an_index_whose_batches_do_not_follow_each_other_is_damage(column: str, row: int, value: int) -> None:
+    named, key, _, body = of(small_log())
+    wrong = encode_index(spoilt(decode_index(key, body, named), column, row, value))
+    with pytest.raises(Damaged, match=r"its checksum is right, but wanted batches one after the other, none empty"):
+        decode_index("k.index", memoryview(wrong), named_as(named, wrong))
+
+
+def test_an_index_with_a_gap_between_two_batches_is_damage() -> None:
+    """Each batch lies in the object, so only a comparison with the one before it shows the gap."""
+    named, key, _, body = of(small_log())
+    index = decode_index(key, body, named)
+    assert len(index) > 1
+    wrong = encode_index(spoilt(index, "length", 0, int(index.length[0]) - 8))
+    with pytest.raises(Damaged, match="one after the other"):
+        decode_index("k.index", memoryview(wrong), named_as(named, wrong))
+
+
+def test_an_index_or_object_with_right_checksums_that_is_cut_or_flipped_is_damage_or_as_it_was() -> None:
+    named, key, object_body, body = of(small_log())
+    index = decode_index(key, body, named)
+    for at in range(0, len(body), 7):
+        flipped = bytearray(body)
+        flipped[at] ^= 16
+        for wrong in (bytes(body[:at]), bytes(flipped)):
+            with suppress(Damaged, UnsupportedVersion):
+                assert len(decode_index("k.index", memoryview(wrong), named_as(named, pa.py_buffer(wrong)))) == len(
+                    index
+                )
+    for at in range(0, len(object_body), 7):
+        flipped = bytearray(object_body)
+        flipped[at] ^= 16
+        for wrong in (bytes(object_body[:at]), bytes(flipped)):
+            whole = msgspec.structs.replace(named, size_bytes=len(wrong), crc32c=crc32c(pa.py_buffer(wrong)))
+            with suppress(Damaged, UnsupportedVersion):
+                assert len(rebuild_index("k.arrow", memoryview(wrong), whole)) == len(index)

@@ -18,9 +18,10 @@ from pyspark.sql.types import DateType, LongType, StringType, StructType, Timest
 
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.read_plan import plan_read
-from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.replication.replica_append import Acks
+from sparklog.log.records_schema import HEADERS, STORED_HEADERS
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
 from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import check_written
@@ -104,6 +105,16 @@ def test_values_of_headers_may_be_strings(log: Cluster) -> None:
     headers = pa.array([[{"key": "a", "value": "ü"}]], PAIRS)
     log.append("t", pa.table({"value": ["a"], "headers": headers, "partition": [0]}))
     assert column(log, "headers") == [[{"key": "a", "value": "ü".encode()}]]
+
+
+def test_keys_of_headers_are_utf_8_and_never_null(log: Cluster) -> None:
+    """Headers whose keys are null, or not UTF-8 (`cast(X'FF' as string)`) | null is an error of Java; other bytes are
+    replaced in silence | INVALID_RECORD, which names the topic and the key of the record; nothing is written"""
+    for key in (None, b"\xff"):
+        headers = pa.array([[{"key": key, "value": b"x"}]], STORED_HEADERS).view(HEADERS)
+        with pytest.raises(InvalidRecord, match="topic t, key b'k': wanted headers whose keys are UTF-8, found one"):
+            log.append("t", pa.table({"key": ["k"], "value": ["a"], "headers": headers}))
+    assert log.describe("t").records == 0
 
 
 def test_partitions_that_are_not_there_are_refused_at_once(log: Cluster) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sparklog.chain.arrow_table import NoArrowTable, read_table
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Pause, Put, longer
 from sparklog.chain.damaged_chain import damage
 from sparklog.core.commands import Append, Submission
@@ -126,7 +127,7 @@ def _is_of(command: Append, existing: bytes, key: str) -> bool:
             return True
         if (_without_holders(objects), slices) == (_without_holders(command.objects), command.slices):
             return False
-    except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
+    except NoArrowTable:
         pass
     wanted = f"wanted this command's own {counted(len(command.slices), 'slice')}"
     what = f"{wanted}, found {exact_amount(len(existing))} of something else"
@@ -143,14 +144,18 @@ def append_of(
 ) -> Append:
     """Decode the append that `record` in entry `n` names. `body` is the stored body.
 
-    Raises ChainDamaged if the body's SHA-256 is not the one in the record. `url` is for that message.
+    Raises ChainDamaged if the body's SHA-256 is not the one in the record, or if the content is not an append. `url` is
+    for that message.
     """
     key = command_key(n0, command_id, record.body)
     actual = hashlib.sha256(body).hexdigest()
     if actual != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
         raise damage(key, f"{wanted}, found {len(body)} bytes with {actual}", url)
-    objects, slices = decode_body(body)
+    try:
+        objects, slices = decode_body(body)
+    except NoArrowTable as error:
+        raise damage(key, f"its checksum is right, but {error}", url) from error
     return Append(objects, slices, (), record.application, record.label)
 
 
@@ -174,14 +179,16 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
 
 
 def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
-    """Decode the objects and slices of a body, as `encode_body` wrote them."""
-    import pyarrow as pa
-
-    table = pa.ipc.open_file(pa.py_buffer(body)).read_all()
-    objects = msgspec.json.decode(table.schema.metadata[b"sparklog.objects"], type=tuple[NewObject, ...])
-    columns = [table[name].to_pylist() for name, _ in (*_COLUMNS, *_SPAN_COLUMNS)]
+    """Decode the objects and slices of a body, as `encode_body` wrote them. Raises NoArrowTable if they can't be."""
+    table = read_table(body, dict((*_COLUMNS, *_SPAN_COLUMNS)))
+    columns = [table.column(name).to_pylist() for name, _ in (*_COLUMNS, *_SPAN_COLUMNS)]
     plain = len(_COLUMNS)
-    return objects, tuple(_slice_of(row[:plain], row[plain:]) for row in zip(*columns, strict=True))
+    described = (table.schema.metadata or {}).get(b"sparklog.objects", b"")
+    try:
+        objects = msgspec.json.decode(described, type=tuple[NewObject, ...])
+        return objects, tuple(_slice_of(row[:plain], row[plain:]) for row in zip(*columns, strict=True))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NoArrowTable(f"it has no objects and slices: {error}") from error
 
 
 def _slice_of(fields: tuple[int, ...], span: tuple[int | None, ...]) -> NewSlice:

@@ -15,7 +15,9 @@ import google_crc32c
 import msgspec
 import numpy as np
 
+from sparklog.chain.arrow_table import NoArrowTable, read_table
 from sparklog.chain.damaged_chain import damaged_chunk
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.tables.column_blocks import Block, ChunkName, Column
 from sparklog.storage.keys import chunk_key, snapshot_key
@@ -137,15 +139,15 @@ def _encode_columns(columns: Mapping[str, Column]) -> bytes:
 
 def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str]) -> Block:
     """Read the block in a chunk that the snapshot of entry `n` names. `dtypes` has its columns. Raises ChainDamaged."""
-    import pyarrow as pa
-
-    body = pa.py_buffer(_body(store, n, chunk))
+    body = _body(store, n, chunk)
     try:
-        batch: Any = pa.ipc.open_file(body).get_batch(0)
+        batch = read_table(body, {name: np.dtype(kind).name for name, kind in dtypes.items()})
         # A view, like that of `to_numpy`, which would import pandas.
-        columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
-    except (pa.ArrowException, OSError, KeyError) as error:  # OSError: Arrow finds no whole file in these bytes
-        reason = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
+        columns: dict[str, Any] = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
+        if batch.num_rows != chunk.rows:
+            raise NoArrowTable(f"wanted {counted(chunk.rows, 'row')}, found {batch.num_rows:,}")
+    except (NoArrowTable, TypeError) as error:  # TypeError: a column has nulls
+        reason = f"its checksum is right, but {error}"
         raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), reason, store.url) from error
     dead = None
     if chunk.dead:

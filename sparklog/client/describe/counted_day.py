@@ -9,7 +9,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from sparklog.chain.arrow_table import NoArrowTable
 from sparklog.chain.commit.command_body import decode_body
+from sparklog.chain.damaged_chain import damage
 from sparklog.chain.follow.stored_entries import StoredEntry, stored_entry
 from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.client.connection import Connection
@@ -116,6 +118,8 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
         objects, _ = decode_body(store.get(key))
     except KeyNotFound:  # vacuum has deleted the body
         return WrittenObjects()
+    except NoArrowTable as error:
+        raise damage(key, str(error), store.url) from error
     return written(objects, slices, zones)
 
 

@@ -26,6 +26,7 @@ from sparklog.core.types import NewObject, NewSlice, PartitionIndex, StoreId, To
 from sparklog.host.clock import SystemClock, WaitingClock, now_us
 from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
 from sparklog.log.write.objects_writer import WriteTarget
@@ -189,6 +190,7 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
             f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
             f"without in a batch of {rows.num_rows}"
         )
+    check_header_keys(rows, planned.name)
     bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
     timestamps = rows.column("timestamp")
     if bounds == (None, None) or timestamps.null_count == len(timestamps):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from sparklog.core.describe.readable import counted
-from sparklog.log.batch import joined_with_schema, offset_bounds, place_in, timestamps_us
+from sparklog.log.batch import offset_bounds, place_of, timestamps_us
 from sparklog.log.index import Index
+from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_metadata import Malformed
+from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA
 
 
@@ -35,25 +37,22 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
     """Decode a batch message of an object with this schema, and return its content.
 
-    None if Arrow can't decode it, if it names no partition, if it holds no record, or if its offsets don't ascend. Only
-    the timestamps and the offsets are decompressed.
+    None if one of its columns can't be decoded, if it names no partition, if it holds no record, or if its offsets
+    don't ascend.
     """
     stores_offsets = schema == COMPACTED_SCHEMA
-    wanted = ["timestamp", "offset"] if stores_offsets else ["timestamp"]
-    options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in wanted])
     try:
-        stream = pa.ipc.open_stream(joined_with_schema(message, schema), options=options)
-        batch, metadata = stream.read_next_batch_with_custom_metadata()
-        batch.validate()
-        place = place_in(metadata)
-    except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError):
+        batch = MessageDecoder(schema, schema.names).decode(message)
+        place = place_of(message)
+    except Malformed:
         return None
     if not batch.num_rows:
         return None
     times = timestamps_us(batch.column("timestamp"))
     bounds = None
     if stores_offsets:
-        if (np.diff(batch.column("offset").to_numpy()) <= 0).any():
+        offsets = numpy_of(batch.column("offset"))
+        if (offsets[1:] <= offsets[:-1]).any():
             return None
         bounds = offset_bounds(batch)
     return BatchContent(place.topic_id, place.partition, batch.num_rows, int(times.min()), int(times.max()), bounds)

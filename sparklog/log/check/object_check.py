@@ -46,8 +46,9 @@ class Problem(StrEnum):
     """A kind of difference between a stored object or index and the chain.
 
     MISSING, SHORT, LONG and CRC are about the whole object or index. BATCH: the bytes of one batch of the object are
-    wrong. CONTENT: a batch has the right bytes, but its row of the index does not describe it. SLICE: the index is
-    intact, but does not describe a slice as the chain does. A CONTENT or SLICE difference was already there when the
+    wrong. CONTENT: a batch has the right bytes, but can't be decoded, or its row of the index does not describe it; or
+    the index has the right bytes, but no possible content. SLICE: the index is intact, but does not describe a slice as
+    the chain does. A CONTENT or SLICE difference was already there when the
     object was written, so every store has it.
     """
 
@@ -169,7 +170,7 @@ def check_object(
 def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[Index | None, list[ObjectFinding], int]:
     """Return the index, the findings about it, and the number of bytes read.
 
-    The index is None if it is not the one that the chain names, byte for byte.
+    The index is None if it is not the one that the chain names, byte for byte, or if its content can't be right.
     """
     wanted_bytes = named.object.index_size_bytes
     try:
@@ -182,7 +183,11 @@ def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[In
     if actual != named.object.index_crc32c:
         wanted = _hex(named.object.index_crc32c)
         return None, [ObjectFinding(StoredPart.INDEX, Problem.CRC, wanted, _hex(actual))], len(body)
-    return decode_index(index_key(key), body, named.object), [], len(body)
+    try:
+        return decode_index(index_key(key), body, named.object), [], len(body)
+    except Damaged as error:
+        wanted = "an index of batches with records, one after the other"
+        return None, [ObjectFinding(StoredPart.INDEX, Problem.CONTENT, wanted, error.message)], len(body)
 
 
 # ---- the bytes ------------------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index
 def _other_content(
     index: Index, batch: int, stored: BatchContent | None, places: Sequence[tuple[Slice, Index]]
 ) -> ObjectFinding:
-    actual = "a message that Arrow can't decode" if stored is None else str(stored)
+    actual = "a message that can't be decoded" if stored is None else str(stored)
     return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), actual)
 
 

@@ -26,6 +26,7 @@ _KINDS = {
     (StoredPart.INDEX, Problem.SHORT): DifferenceKind.INDEX_SIZE,
     (StoredPart.INDEX, Problem.LONG): DifferenceKind.INDEX_SIZE,
     (StoredPart.INDEX, Problem.CRC): DifferenceKind.INDEX_CHECKSUM,
+    (StoredPart.INDEX, Problem.CONTENT): DifferenceKind.SLICE,
     (StoredPart.INDEX, Problem.SLICE): DifferenceKind.SLICE,
 }
 _WRITTEN_SO = (Problem.CONTENT, Problem.SLICE)  # the same on every store

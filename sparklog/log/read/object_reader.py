@@ -24,6 +24,7 @@ from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, w
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode
+from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
 from sparklog.log.number_arrays import array_of, numpy_of
 from sparklog.log.read.ranged_reads import ranged_reads
@@ -290,7 +291,8 @@ class _Overlay:
                 return _repeated(self.slice.append_time_ms * 1000, TIMESTAMP, rows)
             case _:
                 assert stored is not None
-                return stored.column(name)
+                column = stored.column(name)
+                return readable_headers(column) if name == "headers" else column
 
 
 def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:

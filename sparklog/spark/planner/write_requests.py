@@ -24,7 +24,7 @@ from sparklog.core.types import Holder, StoreId
 from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
 from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
 from sparklog.spark.lazy_connection import default_cluster
@@ -125,7 +125,7 @@ class _End(msgspec.Struct):
 
 
 class _Header(msgspec.Struct):
-    key: str | None
+    key: bytes | None  # may be other bytes than UTF-8
     value: bytes | None
 
 
@@ -303,7 +303,7 @@ def _refuse_row(payload: bytes) -> bytes:
     columns = {
         "key": pa.array([row.key], pa.binary()),
         "value": pa.array([row.value], pa.binary()),
-        "headers": pa.array([msgspec.to_builtins(row.headers, builtin_types=(bytes,))], HEADERS),
+        "headers": pa.array([msgspec.to_builtins(row.headers, builtin_types=(bytes,))], STORED_HEADERS).view(HEADERS),
         "timestamp": pa.array([row.timestamp_us], pa.int64()).view(TIMESTAMP),
         "partition": pa.array([row.partition], pa.int32()),
     }

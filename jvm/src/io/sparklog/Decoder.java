@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdDecompressCtx;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -12,6 +11,7 @@ import org.apache.arrow.flatbuf.Buffer;
 import org.apache.arrow.flatbuf.CompressionType;
 import org.apache.arrow.flatbuf.Message;
 import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.flatbuf.MetadataVersion;
 import org.apache.arrow.flatbuf.RecordBatch;
 
 /**
@@ -22,8 +22,15 @@ import org.apache.arrow.flatbuf.RecordBatch;
  */
 final class Decoder implements AutoCloseable {
   private static final int CONTINUATION = -1;
+  // As in message_decoder.py: what a codec can pack into a byte, and what fits into an array
+  private static final long ZSTD_MOST_RATIO = 1 << 15;
   private static final long LZ4_MOST_RATIO = 255;
+  private static final long MOST_BYTES = Integer.MAX_VALUE - 8;
+  private static final int ALIGNMENT = 8;
   private static final int PREFIX_BYTES = 8; // the length before each compressed buffer
+
+  private static final LogVector.Bytes NO_BYTES =
+      new LogVector.Bytes(null, new Span(new byte[4], 0, 4), new Span(new byte[0], 0, 0), 0);
 
   private final Map<Integer, byte[]> scratch = new HashMap<>(); // by the number of the buffer
   private ZstdDecompressCtx zstd;
@@ -60,6 +67,26 @@ final class Decoder implements AutoCloseable {
   /** Bytes [start, start + length) of an array. */
   record Span(byte[] bytes, int start, int length) {}
 
+  /** The metadata of a message, and where its body begins. */
+  record Metadata(Message message, int bodyStart) {}
+
+  /** The metadata of the message in bytes [start, end), which has a header of this type. */
+  static Metadata metadata(byte[] bytes, int start, int end, byte type) throws DamagedException {
+    check(start >= 0 && end <= bytes.length && end - start >= PREFIX_BYTES, "a message that is cut");
+    check(LogVector.int32(bytes, start) == CONTINUATION, "no Arrow message");
+    int length = LogVector.int32(bytes, start + 4);
+    check(length > 0 && length <= end - start - PREFIX_BYTES && length % ALIGNMENT == 0, "metadata of " + length + " bytes");
+    ByteBuffer metadata = ByteBuffer.wrap(bytes, start + PREFIX_BYTES, length).slice().order(ByteOrder.LITTLE_ENDIAN);
+    Message message = Message.getRootAsMessage(metadata);
+    check(message.headerType() == type, "a message of type " + message.headerType());
+    int version = message.version();
+    check(version == MetadataVersion.V4 || version == MetadataVersion.V5, "metadata of version " + version);
+    int bodyStart = start + PREFIX_BYTES + length;
+    long bodyLength = message.bodyLength();
+    check(bodyLength >= 0 && bodyLength <= end - bodyStart, "a body of " + bodyLength + " bytes");
+    return new Metadata(message, bodyStart);
+  }
+
   private final class MessageDecoder {
     private final byte[] bytes;
     private final int bodyStart;
@@ -71,18 +98,14 @@ final class Decoder implements AutoCloseable {
     MessageDecoder(byte[] bytes, int start, int length) throws DamagedException {
       this.bytes = bytes;
       end = Math.addExact(start, length);
-      check(end <= bytes.length && length >= 8, "a message of " + length + " bytes");
-      check(LogVector.int32(bytes, start) == CONTINUATION, "no Arrow message");
-      int metadataLength = LogVector.int32(bytes, start + 4);
-      check(metadataLength > 0 && metadataLength <= length - 8, "metadata of " + metadataLength + " bytes");
-      bodyStart = start + 8 + metadataLength;
-      ByteBuffer metadata = ByteBuffer.wrap(bytes, start + 8, metadataLength).slice().order(ByteOrder.LITTLE_ENDIAN);
-      Message message = Message.getRootAsMessage(metadata);
-      check(message.headerType() == MessageHeader.RecordBatch, "message type " + message.headerType());
-      batch = (RecordBatch) message.header(new RecordBatch());
+      Metadata opened = metadata(bytes, start, end, MessageHeader.RecordBatch);
+      bodyStart = opened.bodyStart();
+      batch = (RecordBatch) opened.message().header(new RecordBatch());
       rows = Math.toIntExact(batch.length());
+      check(rows >= 0, "a batch of " + rows + " rows");
       BodyCompression compression = batch.compression();
       codec = compression == null ? -1 : compression.codec();
+      check(codec >= -1 && codec <= CompressionType.ZSTD && (codec != -1 || compression == null), "codec " + codec);
     }
 
     Batch decode(Layout layout, Set<String> wanted) throws DamagedException {
@@ -105,8 +128,8 @@ final class Decoder implements AutoCloseable {
       int length = length(node);
       check(length == rows, "a column of " + length + " rows");
       return switch (kind) {
-        case INT32 -> new LogVector.Int32s(validity(node, buffer), exactly(buffer + 1, 4L * rows), rows);
-        case INT64 -> new LogVector.Int64s(validity(node, buffer), exactly(buffer + 1, 8L * rows), rows);
+        case INT32 -> new LogVector.Int32s(neverNull(node), exactly(buffer + 1, 4L * rows), rows);
+        case INT64 -> new LogVector.Int64s(neverNull(node), exactly(buffer + 1, 8L * rows), rows);
         case BYTES -> bytes(node, buffer);
         case HEADERS -> headers(node, buffer);
       };
@@ -114,7 +137,7 @@ final class Decoder implements AutoCloseable {
 
     private LogVector.Bytes bytes(int node, int buffer) throws DamagedException {
       int length = length(node);
-      Span ends = length == 0 ? new Span(new byte[4], 0, 4) : exactly(buffer + 1, 4L * (length + 1));
+      Span ends = exactly(buffer + 1, 4L * (length + 1));
       Span data = span(buffer + 2);
       checkAscending(ends, length, data.length());
       return new LogVector.Bytes(validity(node, buffer), ends, data, length);
@@ -124,10 +147,15 @@ final class Decoder implements AutoCloseable {
       Span ends = exactly(buffer + 1, 4L * (rows + 1));
       int elements = length(node + 1);
       checkAscending(ends, rows, elements);
-      LogVector.Bytes key = bytes(node + 2, buffer + 3);
-      LogVector.Bytes value = bytes(node + 3, buffer + 6);
       check(length(node + 2) == elements && length(node + 3) == elements, "headers of different lengths");
-      LogVector pairs = new LogVector.Pairs(validity(node + 1, buffer + 2), key, value, elements);
+      neverNull(node + 1);
+      neverNull(node + 2);
+      if (elements == 0) { // then their buffers may be anything
+        neverNull(node + 3);
+      }
+      LogVector.Bytes key = elements == 0 ? NO_BYTES : bytes(node + 2, buffer + 3);
+      LogVector.Bytes value = elements == 0 ? NO_BYTES : bytes(node + 3, buffer + 6);
+      LogVector pairs = new LogVector.Pairs(null, key, value, elements);
       return new LogVector.Lists(validity(node, buffer), ends, pairs, rows);
     }
 
@@ -137,7 +165,25 @@ final class Decoder implements AutoCloseable {
 
     /** The bits of the rows that are not null; null if no row is. */
     private Span validity(int node, int buffer) throws DamagedException {
-      return batch.nodes(node).nullCount() == 0 ? null : exactly(buffer, (batch.nodes(node).length() + 7) / 8);
+      long nulls = batch.nodes(node).nullCount();
+      if (nulls == 0) {
+        return null;
+      }
+      int length = length(node);
+      Span bits = exactly(buffer, (length + 7L) / 8);
+      long ones = 0;
+      for (int row = 0; row < length; row += 8) {
+        int valid = bits.bytes()[bits.start() + (row >> 3)] & (length - row < 8 ? (1 << (length - row)) - 1 : 0xFF);
+        ones += Integer.bitCount(valid);
+      }
+      check(nulls == length - ones, (length - ones) + " nulls where " + nulls + " are named");
+      return bits;
+    }
+
+    /** No bits: these are numbers, headers or keys of headers. */
+    private Span neverNull(int node) throws DamagedException {
+      check(batch.nodes(node).nullCount() == 0, "nulls where there are none");
+      return null;
     }
 
     private Span exactly(int buffer, long length) throws DamagedException {
@@ -150,20 +196,27 @@ final class Decoder implements AutoCloseable {
       Buffer buffer = batch.buffers(number);
       long start = Math.addExact((long) bodyStart, buffer.offset());
       check(buffer.offset() >= 0 && buffer.length() >= 0 && buffer.length() <= end - start, "a buffer out of bounds");
+      check(buffer.offset() % ALIGNMENT == 0, "a buffer at byte " + buffer.offset());
       Span stored = new Span(bytes, (int) start, (int) buffer.length());
       if (codec == -1 || stored.length() == 0) {
         return stored;
       }
+      check(stored.length() >= PREFIX_BYTES, "a compressed buffer of " + stored.length() + " bytes");
       long length = LogVector.int64(bytes, stored.start());
       Span body = new Span(bytes, stored.start() + PREFIX_BYTES, stored.length() - PREFIX_BYTES);
-      return length == -1 ? body : decompressed(number, body, Math.toIntExact(length));
+      if (length == -1) {
+        return body;
+      }
+      long ratio = codec == CompressionType.ZSTD ? ZSTD_MOST_RATIO : LZ4_MOST_RATIO;
+      long most = Math.min(MOST_BYTES, ratio * body.length());
+      check(length >= 0 && length <= most, "a length of " + length + " bytes"); // before the room is made
+      return decompressed(number, body, (int) length);
     }
 
     private Span decompressed(int number, Span from, int length) throws DamagedException {
-      check(length >= 0 && length <= mostRaw(from), "a length of " + length + " bytes"); // before the room is made
       byte[] to = scratch.get(number);
       if (to == null || to.length < length) {
-        to = new byte[Math.max(length, to == null ? 0 : (int) Math.min(2L * to.length, 1 << 30))];
+        to = room(Math.max(length, to == null ? 0 : (int) Math.min(2L * to.length, 1 << 30)));
         scratch.put(number, to);
       }
       int found;
@@ -178,10 +231,12 @@ final class Decoder implements AutoCloseable {
     }
   }
 
-  /** The most bytes that a compressed buffer can hold. */
-  private static long mostRaw(Span from) {
-    long inFrame = Zstd.getFrameContentSize(from.bytes(), from.start(), from.length());
-    return inFrame > 0 ? inFrame : LZ4_MOST_RATIO * from.length();
+  private static byte[] room(int length) throws DamagedException {
+    try {
+      return new byte[length];
+    } catch (OutOfMemoryError error) { // a length that lies must not end the JVM, and Python may have the room
+      throw new DamagedException("a length of " + length + " bytes, more than there is memory");
+    }
   }
 
   private static void checkAscending(Span ends, int count, int most) throws DamagedException {

@@ -205,7 +205,8 @@ abstract class LogVector extends ColumnVector {
       }
       int at = endsStart + 4 * (from + row);
       int start = int32(ends, at);
-      return UTF8String.fromBytes(data, dataStart + start, int32(ends, at + 4) - start);
+      // A key of a header may be other bytes than UTF-8: U+FFFD for each of them, as message_decoder.py has it.
+      return UTF8String.fromBytes(data, dataStart + start, int32(ends, at + 4) - start).makeValid();
     }
   }
 

@@ -1,8 +1,11 @@
 package io.sparklog;
 
+import net.jpountz.xxhash.XXHashFactory;
+
 /**
  * Decompresses LZ4 frames (LZ4 Frame Format 1.6.x) into an array. Spark's lz4-java refuses frames with the options that
- * pyarrow sets, and arrow-java's decoder is many times slower. Checksums are skipped: the whole message has one.
+ * pyarrow sets, and arrow-java's decoder is many times slower. What the LZ4 library refuses is refused, so Python and
+ * Java read the same frames.
  */
 final class Lz4Frame {
   private static final int MAGIC = 0x184D2204;
@@ -14,36 +17,66 @@ final class Lz4Frame {
   /** Decompress bytes [start, start + length) into `to`, at most `most` bytes. Returns their number. */
   static int decompress(byte[] from, int start, int length, byte[] to, int most) throws DamagedException {
     int end = start + length;
-    Decoder.check(LogVector.int32(from, start) == MAGIC, "no LZ4 frame");
+    Decoder.check(length >= 7 && LogVector.int32(from, start) == MAGIC, "no LZ4 frame");
     int flags = from[start + 4];
+    int sizes = from[start + 5];
+    boolean isIndependent = (flags & 0x20) != 0;
     boolean hasBlockChecksums = (flags & 0x10) != 0;
     boolean hasContentSize = (flags & 0x08) != 0;
-    Decoder.check((flags & 0xC0) == 0x40 && (flags & 0x01) == 0, "LZ4 flags " + flags);
-    int at = start + 7 + (hasContentSize ? 8 : 0); // magic, flags, block size, [content size], header checksum
+    boolean hasChecksum = (flags & 0x04) != 0;
+    Decoder.check((flags & 0xC3) == 0x40 && (sizes & 0x8F) == 0 && sizes >= 0x40, "LZ4 flags " + flags);
+    int mostInBlock = 1 << (8 + 2 * (sizes >> 4));
+    int at = start + 6 + (hasContentSize ? 8 : 0); // magic, flags, block size, [content size]
+    Decoder.check(at < end && from[at] == (byte) (hash(from, start + 4, at) >> 8), "an LZ4 header's checksum");
+    Decoder.check(!hasContentSize || LogVector.int64(from, start + 6) == most, "another LZ4 content size");
+    at++;
     int done = 0;
     while (true) {
       Decoder.check(at + 4 <= end, "an LZ4 frame without an end");
       int size = LogVector.int32(from, at);
       at += 4;
       if (size == 0) {
-        return done;
+        break;
       }
       boolean isStored = size < 0;
       size &= 0x7FFFFFFF;
-      Decoder.check(size <= end - at, "an LZ4 block of " + size + " bytes");
+      Decoder.check(size <= end - at && size <= mostInBlock, "an LZ4 block of " + size + " bytes");
+      int mostHere = (int) Math.min(most, (long) done + mostInBlock);
       if (isStored) {
-        Decoder.check(size <= most - done, "LZ4 blocks of more than " + most + " bytes");
+        Decoder.check(size <= mostHere - done, "LZ4 blocks of more than " + most + " bytes");
         System.arraycopy(from, at, to, done, size);
         done += size;
       } else {
-        done = block(from, at, at + size, to, done, most);
+        done = block(from, at, at + size, to, isIndependent ? done : 0, done, mostHere);
       }
-      at += size + (hasBlockChecksums ? 4 : 0);
+      at += size;
+      if (hasBlockChecksums) {
+        checkHash(from, at, end, hash(from, at - size, at));
+        at += 4;
+      }
     }
+    if (hasChecksum) {
+      checkHash(from, at, end, hash(to, 0, done));
+      at += 4;
+    }
+    Decoder.check(at == end, "bytes after an LZ4 frame");
+    return done;
   }
 
-  /** Decompress one block to position `done` on; matches may refer to earlier blocks. Returns the position after it. */
-  private static int block(byte[] from, int at, int end, byte[] to, int done, int most) throws DamagedException {
+  private static int hash(byte[] bytes, int start, int end) {
+    return XXHashFactory.fastestJavaInstance().hash32().hash(bytes, start, end - start, 0);
+  }
+
+  private static void checkHash(byte[] from, int at, int end, int wanted) throws DamagedException {
+    Decoder.check(at + 4 <= end && LogVector.int32(from, at) == wanted, "an LZ4 checksum");
+  }
+
+  /**
+   * Decompress one block to position `done` on. Matches may refer to bytes from `first` on. Returns the position after
+   * the block.
+   */
+  private static int block(byte[] from, int at, int end, byte[] to, int first, int done, int most)
+      throws DamagedException {
     while (at < end) {
       int token = from[at++] & 0xFF;
       int literals = token >>> 4;
@@ -78,7 +111,7 @@ final class Lz4Frame {
           match += more;
         } while (more == 255);
       }
-      if (distance == 0 || distance > done || match <= 0 || match > most - done) {
+      if (distance == 0 || distance > done - first || match <= 0 || match > most - done) {
         throw new DamagedException("LZ4 match: " + distance);
       }
       repeat(to, done, distance, match);

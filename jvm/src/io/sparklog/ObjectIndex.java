@@ -1,16 +1,14 @@
 package io.sparklog;
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.zip.CRC32C;
 import org.apache.arrow.flatbuf.KeyValue;
-import org.apache.arrow.flatbuf.Message;
 import org.apache.arrow.flatbuf.MessageHeader;
 import org.apache.arrow.flatbuf.Schema;
 
 /** The rows of an object's index for one slice: where each batch lies, and which offsets it has. */
 final class ObjectIndex {
-  private static final int FILE_START_BYTES = 8; // "ARROW1" 0 0
+  private static final byte[] FILE_START = {'A', 'R', 'R', 'O', 'W', '1', 0, 0};
   private static final String FORMAT = "sparklog.index";
 
   final int batches;
@@ -30,8 +28,10 @@ final class ObjectIndex {
     batches = slice.batches();
     isCompacted = slice.isCompacted();
     Decoder.Batch table = table(body);
-    Decoder.check(batches > 0 && from + batches <= table.rows(), "an index of " + table.rows() + " batches");
-    checkPlace(table, slice);
+    Decoder.check(
+        from >= 0 && batches > 0 && batches <= table.rows() - from, "an index of " + table.rows() + " batches");
+    checkPlaces(table);
+    checkOwner(table, slice);
     positions = column(table, "position", from);
     lengths = column(table, "length", from);
     crcs = numbers(table, "crc32c", from);
@@ -40,7 +40,9 @@ final class ObjectIndex {
       Decoder.check(table.columns().containsKey("base_offset"), "an index without offsets");
       starts = column(table, "base_offset", from);
       ends = column(table, "last_offset", from);
-      for (int i = 0; i < batches; i++) {
+      for (int i = 0; i < batches; i++) { // before they are used: no difference of them overflows then
+        boolean isInside = starts[i] >= slice.start() && starts[i] <= ends[i] && ends[i] < slice.end();
+        Decoder.check(isInside, "an index of other offsets");
         ends[i]++;
       }
     } else {
@@ -84,8 +86,6 @@ final class ObjectIndex {
     long sum = 0;
     long before = slice.start();
     for (int i = 0; i < batches; i++) {
-      Decoder.check(records[i] > 0 && lengths[i] > 0, "an index with an empty batch");
-      Decoder.check(i == 0 || positions[i] == positions[i - 1] + lengths[i - 1], "an index with a gap");
       Decoder.check(starts[i] >= before && ends[i] - starts[i] >= records[i], "an index whose offsets don't ascend");
       before = ends[i];
       sum += records[i];
@@ -100,7 +100,7 @@ final class ObjectIndex {
   }
 
   /** The chain's word for the topic and partition of these batches is only what the author of a command has claimed. */
-  private void checkPlace(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
+  private void checkOwner(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
     int[] topics = numbers(table, "topic_id", slice.firstBatch());
     int[] partitions = numbers(table, "partition", slice.firstBatch());
     for (int i = 0; i < batches; i++) {
@@ -109,17 +109,29 @@ final class ObjectIndex {
     }
   }
 
+  /** Each batch of the object has records and bytes, and begins where the one before it ends. */
+  private static void checkPlaces(Decoder.Batch table) throws DamagedException {
+    LogVector positions = table.columns().get("position");
+    LogVector lengths = table.columns().get("length");
+    LogVector records = table.columns().get("records");
+    for (int row = 0; row < table.rows(); row++) {
+      Decoder.check(records.getInt(row) > 0 && lengths.getLong(row) > 0, "an index with an empty batch");
+      long end = positions.getLong(row) + lengths.getLong(row);
+      Decoder.check(positions.getLong(row) >= 0 && end >= 0, "an index of bytes before the object");
+      Decoder.check(row + 1 == table.rows() || positions.getLong(row + 1) == end, "an index with a gap");
+    }
+  }
+
   private static Decoder.Batch table(byte[] body) throws DamagedException {
+    boolean isFile = body.length >= FILE_START.length
+        && Arrays.equals(body, 0, FILE_START.length, FILE_START, 0, FILE_START.length);
+    Decoder.check(isFile, "no Arrow file");
     try (Decoder decoder = new Decoder()) {
-      int length = 8 + LogVector.int32(body, FILE_START_BYTES + 4);
-      ByteBuffer metadata = ByteBuffer.wrap(body, FILE_START_BYTES + 8, length - 8).slice();
-      Message message = Message.getRootAsMessage(metadata.order(ByteOrder.LITTLE_ENDIAN));
-      Decoder.check(message.headerType() == MessageHeader.Schema, "an index without a schema");
-      Layout layout = layout((Schema) message.header(new Schema()));
-      int start = FILE_START_BYTES + length;
-      int rest = body.length - start;
-      return decoder.decode(body, start, rest, layout, layout.names().toArray(String[]::new));
-    } catch (IndexOutOfBoundsException error) {
+      Decoder.Metadata opened = Decoder.metadata(body, FILE_START.length, body.length, MessageHeader.Schema);
+      Layout layout = layout((Schema) opened.message().header(new Schema()));
+      int start = opened.bodyStart();
+      return decoder.decode(body, start, body.length - start, layout, layout.names().toArray(String[]::new));
+    } catch (RuntimeException error) { // flatbuffers raise several kinds for wrong bytes
       throw new DamagedException(error.toString());
     }
   }

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -86,8 +85,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
       if (header == null) {
         headers.addNull();
       } else {
-        ObjectNode pair = headers.addObject().put("value", header.value());
-        pair.put("key", header.key() == null ? null : new String(header.key(), StandardCharsets.UTF_8));
+        headers.addObject().put("key", header.key()).put("value", header.value());
       }
     }
     return request;

@@ -22,6 +22,7 @@ final class TopicWriter {
   /** True if the topic takes such a record. `partition`: the one that the row names, or null. */
   boolean takes(LogRecord row, Integer partition, boolean hasTimestamp) {
     return (row.key() != null || !topic.needsKey())
+        && row.hasHeaderKeys()
         && row.sizeBytes() <= topic.maxMessageBytes()
         && (partition == null || partition >= 0 && partition < topic.partitions())
         && (!hasTimestamp || topic.takesTimestamp(row.timestampUs()));

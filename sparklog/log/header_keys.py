@@ -1,0 +1,76 @@
+"""The keys of headers: UTF-8, and never null, as in Kafka. Checked when records are written.
+
+Kafka's clients refuse null keys, and Kafka's readers refuse the records that have some. Arrow and Spark let other bytes
+than UTF-8 pass as text (`cast(X'FF' AS STRING)`), and then fail where such a text is shown. Objects may have such keys
+although writers refuse them: so readers see U+FFFD in place of the bytes, as Java and Python show broken text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.errors import InvalidRecord
+from sparklog.log.records_schema import HEADERS
+
+
+def check_header_keys(rows: pa.RecordBatch, topic: str) -> None:
+    """Raise InvalidRecord for the first row with a null header, or a header whose key is null or not UTF-8."""
+    headers = rows.column("headers")
+    if headers.null_count == len(headers):
+        return
+    pairs = headers.flatten()  # only those of these rows
+    if not pairs.null_count and not pairs.field("key").null_count and _are_utf8(pairs.field("key")):
+        return
+    for row in range(len(headers)):
+        of_row = headers.slice(row, 1).flatten()
+        for number in range(len(of_row)):
+            key = of_row.slice(number, 1).field("key").view(pa.binary())[0].as_py()
+            if of_row.slice(number, 1).null_count or key is None:
+                raise _refusal(rows, row, topic, "no key")
+            if not _is_utf8(key):
+                raise _refusal(rows, row, topic, f"the key {key!r}")
+
+
+def _refusal(rows: pa.RecordBatch, row: int, topic: str, found: str) -> InvalidRecord:
+    key = repr(rows.column("key")[row].as_py())
+    shown = key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…"
+    return InvalidRecord(f"topic {topic}, key {shown}: wanted headers whose keys are UTF-8, found one with {found}")
+
+
+_SHOWN_KEY_CHARS = 50
+
+
+def readable_headers(headers: pa.Array) -> pa.Array:
+    """Return decoded headers with U+FFFD for what is not UTF-8 in their keys. None of the keys is null."""
+    pairs = headers.values
+    keys = pairs.field("key")
+    if _are_utf8(keys):
+        return headers
+    texts = [key.decode(errors="replace").encode() for key in keys.view(pa.binary()).to_pylist()]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    parts = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    readable = pa.Array.from_buffers(pa.string(), len(texts), parts)
+    replaced = pa.StructArray.from_arrays([readable, pairs.field("value")], fields=list(HEADERS.value_type))
+    bits, offsets = headers.buffers()[:2]
+    return pa.Array.from_buffers(HEADERS, len(headers), [bits, offsets], headers.null_count, headers.offset, [replaced])
+
+
+def _are_utf8(keys: pa.Array) -> bool:
+    """True if the keys, none of which is null, are UTF-8. Bytes beside those of the keys may be looked at, too."""
+    data = keys.buffers()[2]
+    if data is None or bytes(data).isascii():  # twenty times as fast as to look at each
+        return True
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_utf8(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

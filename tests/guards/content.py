@@ -1,0 +1,139 @@
+"""Guards of content: right checksums make no one read beyond a buffer, and writers keep wrong headers out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_DECODER: Final = "sparklog/log/message_decoder.py"
+_METADATA: Final = "sparklog/log/message_metadata.py"
+_DECODER_TESTS: Final = "tests/log/test_message_decoder.py::"
+_INDEX_TESTS: Final = "tests/log/test_index.py::"
+
+
+def _guard(name: str, guards: str, text: str, without: str, test: str, file: str = _DECODER) -> Guard:
+    return Guard(f"content-{name}", guards, file, text, without, (_DECODER_TESTS + test,))
+
+
+GUARDS: Final = (
+    _guard(
+        "validate",
+        "Offsets ascend within their data, and nulls are counted, before anyone reads a value.",
+        "        batch.validate(full=True)\n",
+        "",
+        "test_a_buffer_has_the_bytes_of_its_rows",
+    ),
+    _guard(
+        "offsets",
+        "The offsets between the first and the last one are looked at, too.",
+        "batch.validate(full=True)",
+        "batch.validate()",
+        "test_offsets_beyond_the_data_show_no_memory_of_the_process",
+    ),
+    _guard(
+        "rows",
+        "Each column has as many rows as its batch.",
+        "    if lengths[0] != parsed.rows:",
+        "    if False:",
+        "test_each_column_has_as_many_rows_as_the_batch",
+    ),
+    _guard(
+        "negative-nulls",
+        "A number of nulls that Arrow takes for 'unknown' is refused, as in Java.",
+        "    if min(nulls) < 0:",
+        "    if False:",
+        "test_a_column_has_as_many_nulls_as_its_bits_say",
+    ),
+    _guard(
+        "null-numbers",
+        "Timestamps and offsets are never null: their nulls would be read as numbers.",
+        "    if column.is_of_numbers and nulls[0]:",
+        "    if False:",
+        "test_numbers_and_headers_and_their_keys_are_never_null",
+    ),
+    _guard(
+        "null-keys",
+        "No reader meets a header without a key.",
+        "        if nulls[1] or nulls[2]:",
+        "        if False:",
+        "test_a_header_of_null_or_with_a_null_as_key_is_refused",
+    ),
+    _guard(
+        "bounds",
+        "A buffer lies within its message.",
+        "    if start < 0 or length < 0 or start + length > body.size:",
+        "    if False:",
+        "test_a_buffer_lies_within_the_message",
+    ),
+    _guard(
+        "room",
+        "No room is made for more bytes than a compressed buffer can hold.",
+        "    if raw != _STORED and not 0 <= raw <= most:",
+        "    if False:",
+        "test_no_room_is_made_for_what_a_compressed_buffer_can_not_hold",
+    ),
+    _guard(
+        "columns",
+        "A message of other columns is not read as if it had those of the log.",
+        "        if (len(parsed.nodes), len(parsed.buffers)) != self._counts:",
+        "        if False:",
+        "test_metadata_of_other_columns_or_another_kind_of_message_are_refused",
+    ),
+    _guard(
+        "kind",
+        "A message of another kind is not read as a batch.",
+        "        if metadata.field(INT8, type_) != kind:",
+        "        if False:",
+        "test_metadata_of_other_columns_or_another_kind_of_message_are_refused",
+        _METADATA,
+    ),
+    Guard(
+        "content-empty-batch",
+        "No batch of an index is empty: its records would have no offsets.",
+        "sparklog/log/index.py",
+        "    is_full = (index.records > 0).all() and (index.length > 0).all()\n",
+        "    is_full = True\n",
+        (f"{_INDEX_TESTS}test_an_index_whose_batches_do_not_follow_each_other_is_damage",),
+    ),
+    Guard(
+        "content-contiguous",
+        "The batches of an index follow each other, so a read of many has the bytes of each.",
+        "sparklog/log/index.py",
+        " or (index.position[1:] != ends[:-1]).any():",
+        ":",
+        (f"{_INDEX_TESTS}test_an_index_with_a_gap_between_two_batches_is_damage",),
+    ),
+    Guard(
+        "content-index-offsets",
+        "An offset of an index beyond its slice is refused before a difference of it overflows.",
+        "sparklog/core/row_offsets.py",
+        "        if not inside.all() or ",
+        "        if ",
+        ("tests/core/test_row_offsets.py::test_offsets_that_overflow_are_not_those_of_a_slice",),
+    ),
+    Guard(
+        "header-keys",
+        "A header key that is null or not UTF-8 is not written.",
+        "sparklog/client/plans/task_upload.py",
+        "    check_header_keys(rows, planned.name)\n",
+        "",
+        ("tests/log/test_header_keys.py::test_an_append_with_a_wrong_key_writes_nothing",),
+    ),
+    Guard(
+        "readable-keys",
+        "A header key that is not UTF-8 breaks no reader.",
+        "sparklog/log/read/object_reader.py",
+        '                return readable_headers(column) if name == "headers" else column',
+        "                return column",
+        ("tests/log/test_header_keys.py::test_a_key_that_is_not_utf_8_is_read_as_text",),
+    ),
+    Guard(
+        "table-content",
+        "A table of the chain is checked before its numbers are used.",
+        "sparklog/chain/arrow_table.py",
+        "        batch.validate(full=True)\n",
+        "",
+        ("tests/chain/test_arrow_table.py::test_a_table_with_wrong_content_is_no_table",),
+    ),
+)

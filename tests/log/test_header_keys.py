@@ -1,0 +1,89 @@
+"""Headers whose keys are null or not UTF-8: refused when they are written, and read as text all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparklog.client.cluster import Cluster
+from sparklog.client.consumer.consumer_record import Deserializers
+from sparklog.client.describe.record_rows import record_rows
+from sparklog.core.errors import InvalidRecord
+from sparklog.log.header_keys import check_header_keys, readable_headers
+from sparklog.log.records_schema import HEADERS, STORED_HEADERS
+from tests.kit.log import new_cluster
+
+BROKEN = [{"key": b"a\xff\xe2\x82", "value": b"x"}]
+
+
+def rows(*headers: Any) -> pa.RecordBatch:
+    """Rows with the keys k0, k1 and so on. The keys of headers are bytes."""
+    keys = pa.array([b"k%d" % row for row in range(len(headers))])
+    stored = pa.array(list(headers), STORED_HEADERS).view(HEADERS)
+    return pa.RecordBatch.from_pydict({"key": keys, "value": keys, "headers": stored})
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ([{"key": b"\xff", "value": b"x"}], r"the key b'\\xff'"),
+        ([{"key": "ключ".encode(), "value": None}, {"key": b"\xd0", "value": b"x"}], r"the key b'\\xd0'"),
+        ([{"key": None, "value": b"x"}], "no key"),
+        ([None], "no key"),
+    ],
+)
+def test_the_row_with_a_wrong_key_is_named(headers: list[Any], found: str) -> None:
+    wrong = rows(None, [{"key": b"h", "value": b"x"}], headers, [])
+    wanted = rf"topic t, key b'k2': wanted headers whose keys are UTF-8, found one with {found}"
+    with pytest.raises(InvalidRecord, match=wanted):
+        check_header_keys(wrong, "t")
+    check_header_keys(wrong.slice(0, 2), "t")
+    check_header_keys(wrong.slice(3), "t")
+
+
+def test_an_append_with_a_wrong_key_writes_nothing() -> None:
+    with new_cluster() as cluster:
+        cluster.create_topic("t", partitions=1)
+        with pytest.raises(InvalidRecord, match=r"topic t, key b'k1'"):
+            cluster.append("t", pa.Table.from_batches([rows(None, BROKEN)]))
+        assert cluster.describe("t").records == 0
+
+
+def test_a_producer_refuses_half_a_character_in_the_name_of_a_header() -> None:
+    with new_cluster() as cluster:
+        cluster.create_topic("t", partitions=1)
+        with cluster.producer() as producer, pytest.raises(InvalidRecord, match=r"headers: .*found '\\ud83d'"):
+            producer.send("t", b"v", headers=[("\ud83d", b"x")])
+        assert cluster.describe("t").records == 0
+
+
+def with_a_broken_key(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster whose topic t has headers that a writer without the check has written."""
+    cluster = new_cluster()
+    cluster.create_topic("t", partitions=1)
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr("sparklog.client.plans.task_upload.check_header_keys", lambda rows, topic: None)
+        cluster.append("t", pa.Table.from_batches([rows([{"key": b"h", "value": b"x"}], BROKEN, None)]))
+    return cluster
+
+
+def test_a_key_that_is_not_utf_8_is_read_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    with with_a_broken_key(monkeypatch) as cluster:
+        table = cluster.read("t", partition=0, include_headers=True)
+        wanted = [[{"key": "h", "value": b"x"}], [{"key": "a\ufffd\ufffd", "value": b"x"}], None]
+        assert table.column("headers").to_pylist() == wanted
+        table.validate(full=True)
+        (batch,) = cluster.read("t", partition=0, include_headers=True).to_batches()
+        shown = record_rows(batch, "t", repr, repr, repr)
+        assert shown[1]["headers"] == [{"key": "a\ufffd\ufffd", "value": "b'x'"}]
+        found, error = Deserializers().records("t", 0, batch)
+        assert error is None
+        assert found[1].headers == (("a\ufffd\ufffd", b"x"),)
+
+
+def test_only_broken_keys_are_copied() -> None:
+    for keys in ([b"plain"], ["ключ".encode()]):
+        headers = rows([{"key": key, "value": b"x"} for key in keys]).column("headers")
+        assert readable_headers(headers) is headers

@@ -1,0 +1,203 @@
+"""Messages with right checksums and wrong content: each is Malformed, and none is read beyond its buffers."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+
+from sparklog.core.errors import Damaged
+from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
+from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_metadata import INT64, Malformed, batch_numbers, number_places
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+
+# Numbers of field nodes and buffers of RAW_SCHEMA
+KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
+KEY_BITS, KEY_ENDS, KEY_DATA, VALUE_BITS, VALUE_ENDS, VALUE_DATA = range(6)
+LIST_ENDS, PAIR_KEY_ENDS, TIME_DATA = 7, 10, 16
+PLACE = TopicPartition(TopicId(7), PartitionIndex(3))
+
+
+def encoded(rows: int = 3, compression: str = "none", headers: object = ({"key": b"h", "value": b"x"},)) -> bytearray:
+    """A message of rows with keys, of which the first is null, values of 8 bytes, headers and times."""
+    columns = [
+        pa.array([None, *[b"key"] * (rows - 1)], pa.binary()),
+        pa.array([b"12345678"] * rows, pa.binary()),
+        pa.array([headers] * rows, STORED_HEADERS).view(HEADERS),
+        pa.array(range(rows), TIMESTAMP),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    return bytearray(BatchEncoder(compression).encode(PLACE, batch).message.to_pybytes())
+
+
+def read(message: bytearray, columns: list[str] | None = None) -> pa.RecordBatch:
+    return MessageDecoder(RAW_SCHEMA, columns or RAW_SCHEMA.names).decode(pa.py_buffer(bytes(message)))
+
+
+def set_node(message: bytearray, node: int, *, length: int | None = None, nulls: int | None = None) -> bytearray:
+    at = number_places(pa.py_buffer(bytes(message))).nodes + 16 * node
+    for place, number in ((at, length), (at + 8, nulls)):
+        if number is not None:
+            INT64.pack_into(message, place, number)
+    return message
+
+
+def set_buffer(message: bytearray, buffer: int, *, start: int | None = None, length: int | None = None) -> bytearray:
+    at = number_places(pa.py_buffer(bytes(message))).buffers + 16 * buffer
+    for place, number in ((at, start), (at + 8, length)):
+        if number is not None:
+            INT64.pack_into(message, place, number)
+    return message
+
+
+def set_offsets(message: bytearray, buffer: int, *offsets: int) -> bytearray:
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    struct.pack_into(f"<{len(offsets)}i", message, numbers.body_start + numbers.buffers[2 * buffer], *offsets)
+    return message
+
+
+def refused(message: bytearray, found: str, columns: list[str] | None = None) -> None:
+    with pytest.raises(Malformed, match=found):
+        read(message, columns)
+
+
+def test_a_message_as_it_was_written_is_read() -> None:
+    rows = read(encoded())
+    assert rows.column("key").to_pylist() == [None, b"key", b"key"]
+    assert rows.column("headers").to_pylist() == [[{"key": "h", "value": b"x"}]] * 3
+    assert read(encoded(5000, "zstd")).column("value").to_pylist() == [b"12345678"] * 5000
+
+
+def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
+    message = set_offsets(encoded(2), VALUE_ENDS, 0, 3000, 16)
+    refused(message, "Arrow can't decode it: In column 1: .*ffset")
+    body = pa.py_buffer(bytes(message))
+    with pytest.raises(Damaged, match=r"record batch at byte 480 of k: it can't be decoded: "):
+        list(decode("k", 480, body, [body.size], [crc32c(body)], ["value"]))
+    refused(set_offsets(encoded(2), LIST_ENDS, 0, 5, 2), "ffset", ["headers"])
+    refused(set_offsets(encoded(2), PAIR_KEY_ENDS, 0, 900, 2), "ffset", ["headers"])
+    refused(set_offsets(encoded(2), KEY_ENDS, -8), "ffset", ["key"])
+
+
+def test_a_last_offset_beyond_the_data_is_refused() -> None:
+    refused(set_offsets(encoded(2), VALUE_ENDS, 0, 8, 4000), "In column 0: .*ffset|buffer", ["value"])
+
+
+@pytest.mark.parametrize("nulls", [0, 2, -1, 2**40])
+def test_a_column_has_as_many_nulls_as_its_bits_say(nulls: int) -> None:
+    message = set_node(encoded(), KEY, nulls=nulls)
+    if nulls == 0:  # then the bits are not looked at, in Java neither
+        assert read(message, ["key"]).column(0).to_pylist() == [b"", b"key", b"key"]
+    else:
+        refused(message, "[Nn]ull", ["key"])
+
+
+@pytest.mark.parametrize("node", [TIMES, PAIRS, HEADER_KEYS])
+def test_numbers_and_headers_and_their_keys_are_never_null(node: int) -> None:
+    refused(set_node(encoded(), node, nulls=1), "numbers with 1 nulls|headers without keys")
+
+
+def test_a_header_of_null_or_with_a_null_as_key_is_refused() -> None:
+    refused(encoded(headers=[None]), "headers without keys")
+    refused(encoded(headers=[{"key": None, "value": b"x"}]), "headers without keys")
+
+
+@pytest.mark.parametrize("length", [0, 2, 4, -1, 2**31, 2**62])
+def test_each_column_has_as_many_rows_as_the_batch(length: int) -> None:
+    refused(set_node(encoded(), VALUE, length=length), f"a column of {length} rows")
+    refused(set_node(encoded(), HEADER_VALUES, length=length), "headers of different lengths")
+
+
+@pytest.mark.parametrize("rows", [-1, 2**31, 2**62])
+def test_a_batch_has_a_possible_number_of_rows(rows: int) -> None:
+    message = encoded()
+    INT64.pack_into(message, number_places(pa.py_buffer(bytes(message))).rows, rows)
+    refused(message, f"a batch of {rows} rows")
+
+
+@pytest.mark.parametrize(("start", "length"), [(-8, None), (2**62, None), (None, -1), (None, 2**62), (2**40, 0)])
+def test_a_buffer_lies_within_the_message(start: int | None, length: int | None) -> None:
+    refused(set_buffer(encoded(), VALUE_DATA, start=start, length=length), "a buffer out of bounds")
+
+
+def test_a_buffer_begins_at_a_multiple_of_8() -> None:
+    refused(set_buffer(encoded(), VALUE_DATA, start=12), "a buffer at byte 12")
+
+
+def test_a_buffer_has_the_bytes_of_its_rows() -> None:
+    refused(set_buffer(encoded(), TIME_DATA, length=16), "Buffer #1 too small")
+    refused(set_buffer(encoded(), VALUE_ENDS, length=8), "Buffer #1 too small")
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("raw", [-2, 2**31 - 1, 2**40, 2**62, -(2**63)])
+def test_no_room_is_made_for_what_a_compressed_buffer_can_not_hold(compression: str, raw: int) -> None:
+    message = encoded(5000, compression)
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    assert numbers.codec == compression
+    INT64.pack_into(message, numbers.body_start + numbers.buffers[2 * VALUE_DATA], raw)
+    before = pa.total_allocated_bytes()
+    refused(message, f"a length of {raw} bytes before compression", ["value"])
+    assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_compressed_buffer_holds_as_many_bytes_as_it_claims(compression: str) -> None:
+    """Else the rest would be memory that nobody wrote."""
+    message = encoded(5000, compression)
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    at = numbers.body_start + numbers.buffers[2 * VALUE_DATA]
+    INT64.pack_into(message, at, INT64.unpack_from(message, at)[0] + 8)
+    refused(message, "Arrow can't decode it", ["value"])
+    refused(set_buffer(encoded(5000, compression), VALUE_DATA, length=7), "a compressed buffer of 7 bytes", ["value"])
+
+
+def test_columns_that_are_not_wanted_are_not_looked_at() -> None:
+    message = set_offsets(set_buffer(encoded(2), VALUE_DATA, start=2**40), LIST_ENDS, 7)
+    assert read(message, ["key", "timestamp"]).column(0).to_pylist() == [None, b"key"]
+
+
+def test_metadata_of_other_columns_or_another_kind_of_message_are_refused() -> None:
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"key": pa.array([b"k"])})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    stream = sink.getvalue()
+    with pytest.raises(Malformed, match="a message of type 1"):
+        MessageDecoder(RAW_SCHEMA, ["key"]).decode(stream)
+    schema_bytes = 8 + struct.unpack_from("<i", stream, 4)[0]
+    with pytest.raises(Malformed, match="columns of another schema"):
+        MessageDecoder(RAW_SCHEMA, ["key"]).decode(stream.slice(schema_bytes))
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd", "lz4"])
+def test_a_message_cut_at_any_byte_or_with_any_bit_of_its_metadata_flipped_is_read_or_malformed(
+    compression: str,
+) -> None:
+    message = encoded(40 if compression == "none" else 1500, compression)
+    metadata = batch_numbers(pa.py_buffer(bytes(message))).body_start
+    for size in [*range(0, metadata, 3), metadata, len(message) - 8]:
+        with pytest.raises(Malformed):
+            read(message[:size])
+    for bit in range(0, 8 * metadata, 5):
+        flipped = bytearray(message)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            read(flipped).validate(full=True)
+        except Malformed:
+            continue
+
+
+def test_a_message_that_names_no_partition_is_refused() -> None:
+    message = bytes(encoded())
+    assert place_of(pa.py_buffer(message)) == PLACE
+    for wrong in (
+        message.replace(b"sparklog.partition", b"sparklog.partitiom"),
+        message.replace(b"\x03\0\0\x007-3\0", b"\x03\0\0\x007-x\0"),
+    ):
+        assert wrong != message
+        with pytest.raises(Malformed, match="a batch of partition"):
+            place_of(pa.py_buffer(wrong))
