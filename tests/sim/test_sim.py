@@ -48,7 +48,7 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     assert acks > 40 * len(seeds), f"only {acks} writes were answered"
     assert marked > 5 * len(seeds), f"only {marked} blocks of entries were deleted"
     # In two worlds in ten, somebody names uploads of others.
-    assert stolen > 5 * len(seeds), f"only {stolen} uploads of others were refused"
+    assert stolen > len(seeds), f"only {stolen} uploads of others were refused"
     # Two worlds in ten are compacted.
     assert min(compacted, dropped // 5) > len(seeds) // 5, (
         f"only {compacted} segments were compacted, {dropped} records went"

@@ -24,10 +24,11 @@ from tests.sim.process import Process, Steps
 def thief(process: Process) -> Steps:
     """Check 20: what the chain names, or has retired, is not named again."""
     while not process.world.is_ending:
-        yield process.dice.randint(100, 600)
+        yield process.dice.randint(40, 300)
         try:
             state = yield from process.catch_up()
-            objects = sorted(state.objects, key=lambda named: named.number)
+            above = [named for named in state.objects if named.object.n0 >= state.floor]  # else FLOOR refuses them
+            objects = sorted(above, key=lambda named: named.number)
             if not objects or not state.partitions:
                 continue
             named = process.dice.choice((objects[-1], process.dice.choice(objects)))

@@ -215,7 +215,7 @@ def test_a_heartbeat_of_a_member_is_no_entry_and_one_of_a_stranger_is_refused(ch
 @pytest.mark.parametrize("in_a_request", [1, 2, 8])
 def test_more_commands_than_may_wait_are_refused_and_nothing_is_lost(chain: Member, in_a_request: int) -> None:
     async def work(service: Service, app: Starlette) -> list[Answer]:
-        requests = [submit_request(chain, *[append()] * in_a_request) for _ in range(8 // in_a_request)]
+        requests = [submit_request(chain, *(append() for _ in range(in_a_request))) for _ in range(8 // in_a_request)]
         return await asyncio.gather(*(request(app, "POST", SUBMIT, [body]) for body in requests))
 
     answers = served(chain, work, queued_max=5)

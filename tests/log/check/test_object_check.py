@@ -132,6 +132,17 @@ def test_a_slice_that_the_index_does_not_have_is_found(log: WrittenLog, field: s
     assert str(found.findings[0]).startswith("index slice: wanted")
 
 
+@pytest.mark.parametrize("field", ["topic_id", "partition"])
+def test_a_slice_of_another_topic_or_partition_is_found(log: WrittenLog, field: str) -> None:
+    """The chain says of the slice what its author claimed; the index says what was written."""
+    log.slices[1] = replace(log.slices[1], **{field: 9})
+    (finding,) = checked(log).findings
+    assert (finding.part, finding.problem) == (StoredPart.INDEX, Problem.SLICE)
+    claimed = {"topic_id": "partition 1 of topic id 9", "partition": "partition 9 of topic id 5"}[field]
+    assert claimed in finding.wanted
+    assert "partition 1 of topic id 5" in finding.actual
+
+
 def test_large_objects_are_read_piece_by_piece(log: WrittenLog, monkeypatch: pytest.MonkeyPatch) -> None:
     from sparklog.log.check import object_check
     from sparklog.log.read import ranged_reads
