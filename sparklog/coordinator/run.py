@@ -194,7 +194,7 @@ class _CoordinatorServer(uvicorn.Server):
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        self.servers = [Accepting(each, self._connections, new, self.config.ssl) for each in sockets or []]  # type: ignore[misc]
+        self.servers = [Accepting(listener, self._connections, new, self.config.ssl) for listener in sockets or []]  # type: ignore[misc]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

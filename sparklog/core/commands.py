@@ -232,6 +232,9 @@ class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
     """Raise FLOOR to chain position `floor`: everything begun before it is refused from then on.
 
     Producers that were silent for `producer.id.expiration.ms` are forgotten, and so are expired offsets of groups.
+    Their times count back from `shown_ms`, or from the entry's own time if that is earlier. The author gives the time
+    that recent entries show (`chain/floor.py`), so nothing expires because one clock is ahead, the author's or the
+    coordinator's. With 0, nothing expires.
 
     Group members that were last renewed before entry `silent_before` are removed, except those with a session timeout
     longer than `floor.delay.ms`. While a coordinator is in force, no member is removed: it watches the members itself.
@@ -239,6 +242,7 @@ class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
 
     floor: EntryNumber
     silent_before: EntryNumber = EntryNumber(0)
+    shown_ms: int = 0
 
 
 class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):

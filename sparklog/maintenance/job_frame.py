@@ -7,8 +7,9 @@ A job changes the log only by commands that the chain accepts or refuses as a wh
 readers and a second copy of itself, and it can be killed at any point and run again. Objects that it uploaded but never
 named are orphans. Objects that the log dropped but the job did not delete stay retired until the next run.
 
-Two clocks are involved. Ages of records and of chain entries count from `now_ms` (--now). The delay of a retired object
-counts by the machine's clock alone, because readers rely on that delay.
+Ages of records and of chain entries count from `now_ms` (--now). The delay of a retired object never counts from it,
+because readers rely on that delay: it counts by the machine's clock. What the chain says bounds that clock (`clock_ms`,
+`shown_ms`), and a job whose clock is more than a day ahead of a leading coordinator's does not begin.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.retention_rule import due_for_deletion
+from sparklog.core.maintenance.wrong_clock import check_clock
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column
@@ -113,7 +115,6 @@ class JobFrame:
     ) -> None:
         self.clock = clock or SystemClock()
         self.now_was_given = now_ms is not None
-        self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
         self.dry_run = dry_run
         self.tasks = tasks or LocalTasks()
         if cluster_url.startswith("memory:") and not self.tasks.in_this_process:
@@ -125,6 +126,7 @@ class JobFrame:
         self.topics = frozenset(topics) if topics else None
         state = self.connection.follower.newest_state()
         self._began_at = state.n + 1
+        self.now_ms = self.clock_ms(state) if now_ms is None else now_ms
         for topic in self.topics or ():
             topic_of(state, topic)
 
@@ -173,6 +175,24 @@ class JobFrame:
         self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once all entries before it are settled
         return state
 
+    # ---- time -----------------------------------------------------------------------------------
+
+    def clock_ms(self, state: ClusterState) -> int:
+        """Return this machine's time, or that of the coordinator in force if it is earlier.
+
+        A coordinator in force writes an entry every few seconds, so the state's time is its time. Without one, the
+        chain may have been quiet for days, and only this machine's clock says so.
+        """
+        now_ms = self.clock.now_ms()
+        return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms
+
+    def shown_ms(self) -> int:
+        """Return this machine's time, or the earlier one that recent entries show (`time_shown`).
+
+        On a quiet chain it is far too early. Use it for what may be forgotten late, but never early.
+        """
+        return time_shown(self.connection.follower.store, self._began_at, self.clock.now_ms())
+
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
@@ -189,15 +209,13 @@ class JobFrame:
         floor = self.due_floor()
         silent_before = self._silent_before(floor)
         state = self.connection.follower.newest_state()
-        silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
-        due = (
-            floor > state.floor
-            or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
-            or expired_offsets(state, self.clock.now_ms()) is not None
-            or bool(silent_members(state, silent_before))
-        )
-        if due:
-            self.commit(RaiseFloor(floor, silent_before))
+        now_ms = self.clock.now_ms()
+        expires = _expires(state, now_ms)
+        if expires:
+            now_ms = self.shown_ms()
+            expires = _expires(state, now_ms)
+        if floor > state.floor or expires or silent_members(state, silent_before):
+            self.commit(RaiseFloor(floor, silent_before, now_ms))
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
@@ -217,15 +235,14 @@ class JobFrame:
         if heard is None:
             return EntryNumber(0)
         store = self.connection.follower.store
-        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())
-        return newest_older_than(store, heard, end, shown_ms - delay_ms)
+        return newest_older_than(store, heard, end, self.shown_ms() - delay_ms)
 
     # ---- retired objects ------------------------------------------------------------------------
 
     def due_deletions(self) -> Work:
-        """Return the work of deleting the retired objects whose delay has passed by the machine's clock."""
+        """Return the work of deleting the retired objects whose delay has passed by `clock_ms`."""
         state = self.connection.follower.newest_state()
-        due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        due = due_for_deletion(state, self.clock_ms(state), self.topics)
         return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
@@ -236,7 +253,7 @@ class JobFrame:
             return DeletionResult()
         state = self.settled_state()
         addresses = self.connection.addresses(state)
-        due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        due = due_for_deletion(state, self.clock_ms(state), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
             state = self.connection.follower.newest_state()
             groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
@@ -283,6 +300,8 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()
     try:
+        if not only_reads:
+            check_clock(frame.connection.follower.state, started_ms)
         rows = job.plan(frame)
         planned = total(row.planned for row in rows)
         deletion = DeletionResult() if only_reads else DeletionResult(frame.due_deletions())
@@ -320,6 +339,13 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
     except SparklogError as error:
         notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
         return deletion, _floor(frame)
+
+
+def _expires(state: ClusterState, now_ms: int) -> bool:
+    """True if the state has producers or offsets that are to be forgotten at this time."""
+    silent_ms = now_ms - effective_cluster(state.config).producer_id_expiration_ms
+    silent = any(producer.last_used_ms < silent_ms for producer in state.producers.values())
+    return silent or expired_offsets(state, now_ms) is not None
 
 
 def _floor(frame: JobFrame) -> EntryNumber:

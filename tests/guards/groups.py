@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _DECIDE: Final = "sparklog/core/decide/groups.py"
+_WRONG_CLOCK: Final = "tests/maintenance/test_wrong_clock.py::"
 _SILENT: Final = "tests/maintenance/test_silent_members.py::"
 _TESTS: Final = "tests/core/decide/test_groups.py::"
 
@@ -242,11 +243,43 @@ GUARDS: Final = (
         (_TESTS + "test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later",),
     ),
     Guard(
+        "clock-of-one",
+        "Offsets and producers do not expire because one clock is ahead.",
+        "sparklog/maintenance/job_frame.py",
+        "            now_ms = self.shown_ms()\n",
+        "            pass\n",
+        (_WRONG_CLOCK + "test_no_offset_and_no_producer_of_a_chain_at_work_is_forgotten",),
+    ),
+    Guard(
+        "clock-decided",
+        "Nor because the clock of the process is ahead that commits the command.",
+        "sparklog/core/decide/maintenance.py",
+        "    now_ms = min(at.time_ms, command.shown_ms)",
+        "    now_ms = at.time_ms",
+        ("tests/core/decide/test_maintenance.py::test_one_clock_that_is_days_ahead_makes_nothing_expire",),
+    ),
+    Guard(
+        "clock-of-the-coordinator",
+        "While a coordinator leads, its clock bounds that of a job.",
+        "sparklog/maintenance/job_frame.py",
+        "        return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms",
+        "        return now_ms",
+        (_WRONG_CLOCK + "test_while_a_coordinator_leads_delays_count_by_its_clock_too",),
+    ),
+    Guard(
+        "clock-days-ahead",
+        "A job whose clock is days ahead of a coordinator's does not begin.",
+        "sparklog/maintenance/job_frame.py",
+        "            check_clock(frame.connection.follower.state, started_ms)",
+        "            pass",
+        (_WRONG_CLOCK + "test_a_job_that_is_days_ahead_of_a_coordinator_does_not_begin",),
+    ),
+    Guard(
         "group-clock-ahead",
         "A clock that is ahead takes no member for gone that others saw at work.",
         "sparklog/maintenance/job_frame.py",
-        "        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())\n",
-        "        shown_ms = self.clock.now_ms()\n",
+        "        return time_shown(self.connection.follower.store, self._began_at, self.clock.now_ms())\n",
+        "        return self.clock.now_ms()\n",
         (_SILENT + "test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work",),
     ),
     Guard(
@@ -261,8 +294,8 @@ GUARDS: Final = (
         "group-floor-delay",
         "With a member that is gone, jobs evict nobody who was at work within FLOOR's delay.",
         "sparklog/maintenance/job_frame.py",
-        "heard, end, shown_ms - delay_ms)",
-        "heard, end, shown_ms)",
+        "heard, end, self.shown_ms() - delay_ms)",
+        "heard, end, self.shown_ms())",
         (_SILENT + "test_with_a_member_that_crashed_nobody_goes_who_was_at_work_within_the_delay",),
     ),
     Guard(
@@ -280,7 +313,7 @@ GUARDS: Final = (
         "group-now-ahead",
         "Where FLOOR rises to by --now says nothing of members.",
         "sparklog/maintenance/job_frame.py",
-        "        return newest_older_than(store, heard, end, shown_ms - delay_ms)",
+        "        return newest_older_than(store, heard, end, self.shown_ms() - delay_ms)",
         "        return floor",
         (_SILENT + "test_a_time_that_was_given_evicts_nobody_who_is_at_work",),
     ),

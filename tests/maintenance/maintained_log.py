@@ -9,6 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 import sparklog
+from sparklog.chain.floor import RECENT_ENTRIES
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.lookup import partition_of, topic_of
@@ -71,6 +72,12 @@ class MaintainedLog:
         before += values
 
     # ---- jobs -----------------------------------------------------------------------------------
+
+    def busy(self) -> None:
+        """So many entries now that their time counts. They are appends to the topic `t`."""
+        for _ in range(RECENT_ENTRIES):
+            self.clock.at_ms += 1
+            self.append("t", 0, 1)
 
     def roll(self, *, everything: bool = True, tasks: TaskRunner | None = None, **more: object) -> JobReport:
         return run_roll(self.url, everything=everything, tasks=tasks, **self._common(), **more)  # type: ignore[arg-type]

@@ -33,13 +33,6 @@ def members(log: MaintainedLog, group: str = "g") -> int:
     return len(log.cluster.describe_group(group).members)
 
 
-def busy(log: MaintainedLog) -> None:
-    """So many entries now that their time counts."""
-    for _ in range(RECENT_ENTRIES):
-        log.clock.at_ms += 1
-        log.append("t", 0, 1)
-
-
 def at_work(log: MaintainedLog, member: GroupMember) -> None:
     """A few entries are written while the member stays one."""
     log.clock.at_ms += SESSION_MS // 3
@@ -53,7 +46,7 @@ def test_a_member_that_crashed_is_gone_once_the_whole_chain_has_gone_on_for_the_
         log.clock.at_ms += DAY_MS
         log.retention()
         assert members(log) == 1
-    busy(log)
+    log.busy()
     log.retention()
     assert members(log) == 0
 
@@ -67,11 +60,11 @@ def test_with_a_member_that_crashed_nobody_goes_who_was_at_work_within_the_delay
     join(log, "h")
     log.append("t", 0, 1)
     log.clock.at_ms += 4 * DAY_MS
-    busy(log)
+    log.busy()
     getattr(log, job)()
     assert (members(log), members(log, "h")) == (0, 1)
     log.clock.at_ms = at_work_ms + 7 * DAY_MS + 1
-    busy(log)
+    log.busy()
     getattr(log, job)()
     assert members(log, "h") == 0
 
@@ -83,7 +76,7 @@ def test_a_delay_shorter_than_a_session_evicts_nobody() -> None:
         join(log)
         log.append("t", 0, 1)
         log.clock.at_ms += SESSION_MS + 1
-        busy(log)
+        log.busy()
         log.retention()
         assert members(log) == left
 

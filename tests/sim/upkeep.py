@@ -129,7 +129,7 @@ def _vacuum(process: Process) -> Steps:
     state = yield from process.catch_up()
     floor = EntryNumber(max(state.floor, state.n - FLOOR_LAG))
     if floor > state.floor:
-        yield from process.submit(RaiseFloor(floor))
+        yield from process.submit(RaiseFloor(floor, shown_ms=process.now_ms()))
         state = yield from process.catch_up()
     named = NamedUploads(state)
     for store in state.stores:

@@ -21,7 +21,7 @@ AGAIN_S: Final = 0.1  # after that time, look whether another connection can be 
 _log = logging.getLogger("sparklog.coordinator")
 
 
-class Accepting(asyncio.AbstractServer):
+class Accepting:
     """Accepts connections at `listener`, which stays the caller's, until `close` is called.
 
     `protocol` creates the protocol of a connection. Without TLS, `context` is None. To be used in one event loop.

@@ -17,7 +17,7 @@ class State(Enum):
     """The state of a connection. The value of each member says what the state means."""
 
     HANDSHAKE = "it is accepted, but its TLS handshake, if it needs one, is not complete"
-    REFUSED = "the same, but it will only be told that there are too many connections"
+    REFUSED = "the same, but its only answer will be that there are too many connections"
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
     RECEIVING = "its request is not complete"
@@ -53,7 +53,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Admission(Generic[C]):
-    """How a new connection is accepted: its first state, and the connection to drop for it, if any."""
+    """The way to accept a new connection: its first state, and the connection to drop for it, if any."""
 
     state: State
     victim: C | None = None
@@ -94,7 +94,7 @@ class ConnectionTable(Generic[C]):
         return len(self._states) - beside >= self.limits.connections
 
     def admission(self, now_s: float) -> Admission[C] | None:
-        """How to accept one more connection; None if it has to wait in the listener's backlog."""
+        """The way to accept one more connection; None if it has to wait in the listener's backlog."""
         if not self.is_full:
             return Admission(State.HANDSHAKE)
         victim = self.victim(now_s)
@@ -121,9 +121,9 @@ class ConnectionTable(Generic[C]):
         the one that has been IDLE longest. If none is IDLE either, it is the one that has been RECEIVING longest, if it
         has been so for at least `ConnectionLimits.evict_receiving_s`.
         """
-        silent = [self._longest(state) for state in (State.HANDSHAKE, State.SILENT)]
-        if found := [each for each in silent if each is not None]:
-            return min(found, key=lambda each: each[1])[0]
+        longest = (self._longest(state) for state in (State.HANDSHAKE, State.SILENT))
+        if silent := [connection for connection in longest if connection is not None]:
+            return min(silent, key=lambda connection: connection[1])[0]
         if idle := self._longest(State.IDLE):
             return idle[0]
         receiving = self._longest(State.RECEIVING)

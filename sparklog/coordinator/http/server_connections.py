@@ -66,7 +66,7 @@ class Connections:
         return partial(ServerConnection, connections=self)
 
     def admission(self, now_s: float) -> Admission[ServerConnection] | None:
-        """How to accept one more connection; None if it has to wait. Changes nothing."""
+        """The way to accept one more connection; None if it has to wait. Changes nothing."""
         if self.table.is_full:
             self._report(now_s)
         return self.table.admission(now_s)

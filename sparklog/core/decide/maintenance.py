@@ -252,16 +252,17 @@ def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tupl
 
     Also remove the group members that `silent_members` returns for the command's entry `silent_before`.
     """
+    now_ms = min(at.time_ms, command.shown_ms)
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
     if command.silent_before > state.n + 1:
         raise InvalidInput(
             f"the chain ends at {state.n + 1}, members were named as silent since {command.silent_before}"
         )
-    silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
+    silent_since_ms = now_ms - effective_cluster(state.config).producer_id_expiration_ms
     silent = (producer.producer_id for producer in state.producers.values() if producer.last_used_ms < silent_since_ms)
     expired = tuple(sorted(silent))
-    offsets = expired_offsets(state, at.time_ms)
+    offsets = expired_offsets(state, now_ms)
     forgotten: tuple[Record, ...] = without_members_before(state, command.silent_before, at)
     forgotten += () if offsets is None else (offsets,)
     if command.floor <= state.floor and not expired:

@@ -179,7 +179,7 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     with a failure.
     """
     state = frame.connection.follower.newest_state()
-    before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
+    before_ms = frame.clock_ms(state) - effective_cluster(state.config).floor_delay_ms
     stores, registered = frame.connection.stores(state), state.registrations()
     urls = {join_url(frame.connection.url, state.stores[store].url) for store in registered}
     root = frame.connection.follower.store

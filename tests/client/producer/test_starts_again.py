@@ -53,7 +53,8 @@ class HeldCommits:
 def forget_producers(cluster: Cluster) -> None:
     """Let all producers expire, as maintenance does."""
     while cluster.connection.follower.catch_up().state.producers:
-        cluster.submit(RaiseFloor(EntryNumber(0)))  # until one begins a later millisecond than the last write
+        # until one begins a later millisecond than the last write
+        cluster.submit(RaiseFloor(EntryNumber(0), shown_ms=1 << 60))
 
 
 def test_a_producer_that_the_chain_forgot_goes_on_under_a_new_id(cluster: Cluster) -> None:  # M: I-01

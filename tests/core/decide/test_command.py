@@ -227,7 +227,7 @@ def test_only_the_newest_instance_of_a_producer_gets_the_next_epoch(log: Decided
 def test_an_id_is_never_given_again_though_its_producer_was_forgotten(log: DecidedLog) -> None:
     producer = log.producer()
     log.now_ms += 1 << 40
-    log.submit(RaiseFloor(EntryNumber(0)))
+    log.submit(RaiseFloor(EntryNumber(0), shown_ms=log.now_ms))
     assert not log.state.producers
     assert log.producer() == producer + 1
 

@@ -357,7 +357,7 @@ def test_a_group_with_members_is_not_deleted(log: GroupLog) -> None:
 
 
 def forget_expired(log: GroupLog) -> None:
-    log.submit(RaiseFloor(log.state.floor))
+    log.submit(RaiseFloor(log.state.floor, shown_ms=log.now_ms))
 
 
 def test_offsets_expire_once_their_group_has_been_empty_for_the_retention(log: GroupLog) -> None:  # M: I-07, N-06

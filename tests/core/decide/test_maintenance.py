@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.core.commands import (
     AlterTopic,
+    CommitOffsets,
     ConfirmDeleted,
     DeleteTopic,
     MoveLogStart,
@@ -29,11 +30,13 @@ from sparklog.core.errors import (
     SwapRefused,
     UnknownTopicOrPartition,
 )
+from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.records import FloorRaised, LogStartMoved, ObjectsDeleted, SlicesSwapped
 from sparklog.core.tables import copy_on_write
 from sparklog.core.types import (
     EntryNumber,
     Holder,
+    LeaderEpoch,
     ObjectNumber,
     Offset,
     OffsetRange,
@@ -395,7 +398,7 @@ def test_the_order_in_which_silent_producers_are_forgotten_is_that_of_their_ids(
     silent = tuple(log.producer() for _ in range(6))
     assert tuple(log.state.producers) != silent  # a map has no order
     log.now_ms += DAY_MS + 1
-    assert log.decide(RaiseFloor(EntryNumber(0))).records == (FloorRaised(EntryNumber(0), silent),)
+    assert log.decide(RaiseFloor(EntryNumber(0), shown_ms=log.now_ms)).records == (FloorRaised(EntryNumber(0), silent),)
 
 
 # M: I-02
@@ -403,19 +406,37 @@ def test_producers_that_were_silent_are_forgotten_though_floor_stays(log: Decide
     silent, busy = log.producer(), log.producer()
     log.now_ms += DAY_MS
     log.append(1, producer=span(busy, 0, 0, 0))
-    assert log.decide(RaiseFloor(EntryNumber(0))).records == ()  # silent for exactly the limit
+    assert log.decide(RaiseFloor(EntryNumber(0), shown_ms=log.now_ms)).records == ()  # silent for exactly the limit
     log.now_ms += 1
-    assert log.decide(RaiseFloor(EntryNumber(0))).records == (FloorRaised(EntryNumber(0), (silent,)),)
-    log.submit(RaiseFloor(EntryNumber(0)))
+    due = log.decide(RaiseFloor(EntryNumber(0), shown_ms=log.now_ms))
+    assert due.records == (FloorRaised(EntryNumber(0), (silent,)),)
+    log.submit(RaiseFloor(EntryNumber(0), shown_ms=log.now_ms))
     assert set(log.state.producers) == {busy}
 
 
 def test_a_run_that_asks_for_less_than_floor_forgets_producers_and_leaves_floor(log: DecidedLog) -> None:
     """Two vacuums, one slower than the other: below FLOOR objects may be deleted already."""
     silent = log.producer()
-    log.submit(RaiseFloor(EntryNumber(3)))
+    log.submit(RaiseFloor(EntryNumber(3), shown_ms=log.now_ms))
     log.now_ms += DAY_MS + 1
-    assert log.decide(RaiseFloor(EntryNumber(2))).records == (FloorRaised(EntryNumber(3), (silent,)),)
+    due = log.decide(RaiseFloor(EntryNumber(2), shown_ms=log.now_ms))
+    assert due.records == (FloorRaised(EntryNumber(3), (silent,)),)
+
+
+# M: I-02, I-07
+@pytest.mark.parametrize("wrong", ["author", "coordinator"])
+def test_one_clock_that_is_days_ahead_makes_nothing_expire(log: DecidedLog, wrong: str) -> None:
+    """The author names the time that recent entries show; the entry has the time of whoever commits it."""
+    log.producer()
+    offset = OffsetToCommit(TOPIC, PartitionIndex(0), Offset(0), LeaderEpoch(0))
+    log.submit(CommitOffsets(log.state.chain_id, "billing", (offset,)))
+    right_ms, ahead_ms = log.now_ms, log.now_ms + 8 * DAY_MS
+    log.now_ms = ahead_ms if wrong == "coordinator" else right_ms
+    shown_ms = ahead_ms if wrong == "author" else right_ms
+    assert log.decide(RaiseFloor(EntryNumber(0), shown_ms=shown_ms)).records == ()
+    log.now_ms = ahead_ms
+    assert log.decide(RaiseFloor(EntryNumber(0))).records == (), "an author that names no time lets nothing expire"
+    assert len(log.decide(RaiseFloor(EntryNumber(0), shown_ms=ahead_ms)).records) == 2
 
 
 def test_a_delay_begins_no_earlier_than_the_entry_in_front(log: DecidedLog) -> None:

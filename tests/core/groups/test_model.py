@@ -244,7 +244,7 @@ class Groups(RuleBasedStateMachine):
     def time_goes_on(self, days: int) -> None:
         self.log.now_ms += days * DAY_MS
         self.expire()
-        self.submit(RaiseFloor(self.log.state.floor))
+        self.submit(RaiseFloor(self.log.state.floor, shown_ms=self.log.now_ms))
 
     @rule(entries=st.integers(0, 12))
     def silent_members_go(self, entries: int) -> None:
@@ -258,7 +258,7 @@ class Groups(RuleBasedStateMachine):
                 del group.topics[member], group.commits[member]
             group.generation += bool(gone)
             group.emptied_ms = self.log.now_ms if gone and not group.topics else group.emptied_ms
-        self.submit(RaiseFloor(self.log.state.floor, before))
+        self.submit(RaiseFloor(self.log.state.floor, before, self.log.now_ms))
 
     def expire(self) -> None:
         before_ms = self.log.now_ms - 7 * DAY_MS

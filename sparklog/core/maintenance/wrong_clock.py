@@ -1,0 +1,26 @@
+"""Recognises a job's clock that is days ahead of a chain that says what time it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparklog.core.describe.readable import point_in_time
+from sparklog.core.errors import InvalidInput
+from sparklog.core.state import ClusterState
+
+MOST_AHEAD_MS: Final = 86_400_000
+
+
+def check_clock(state: ClusterState, now_ms: int) -> None:
+    """Raise InvalidInput if `now_ms` is more than a day after the newest entry, and a coordinator is in force.
+
+    A coordinator in force writes an entry every few seconds, so its chain is never quiet for a day. By a clock that is
+    ahead, retention would drop records before their time. (A coordinator that is gone, but did not resign, accepts no
+    commands from a job.)
+    """
+    if state.coordinator.in_force and now_ms > state.time_ms + MOST_AHEAD_MS:
+        raise InvalidInput(
+            f"wanted a clock like that of coordinator {state.coordinator.name}, whose newest entry is of "
+            f"{point_in_time(state.time_ms)}, found {point_in_time(now_ms)} on this machine: correct the clock that is "
+            "wrong, or if that coordinator is gone, run 'sparklog coordinator resign --force'"
+        )

@@ -1,0 +1,22 @@
+"""A job's clock that is days ahead of a coordinator's is recognised; on a quiet chain nothing can be said."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklog.core.commands import ClaimCoordination, ResignCoordination
+from sparklog.core.errors import InvalidInput
+from sparklog.core.maintenance.wrong_clock import MOST_AHEAD_MS, check_clock
+from tests.core.decided_log import DecidedLog
+
+
+def test_a_clock_that_is_days_ahead_of_a_coordinator_is_refused() -> None:
+    log = DecidedLog()
+    log.submit(ClaimCoordination(1, "one", "http://one:7400"))
+    now_ms = log.state.time_ms
+    for behind_ms in (-30 * MOST_AHEAD_MS, 0, MOST_AHEAD_MS):
+        check_clock(log.state, now_ms + behind_ms)
+    with pytest.raises(InvalidInput, match=r"wanted a clock like that of coordinator one, .* resign --force"):
+        check_clock(log.state, now_ms + MOST_AHEAD_MS + 1)
+    log.submit(ResignCoordination(1))
+    check_clock(log.state, now_ms + 100 * MOST_AHEAD_MS)
