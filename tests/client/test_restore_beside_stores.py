@@ -15,7 +15,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.client.stores import add_store as stores_module
-from sparklog.client.stores.add_store import add_store
+from sparklog.client.stores.add_store import add_store, removal
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import (
     Conflict,
@@ -127,6 +127,18 @@ def test_the_last_store_that_may_have_copies_is_not_removed(tmp_path: Path) -> N
     init_cluster(url, stores={"main": ".", "b": other}, config={"metadata.copies": 1})
     with sparklog.connect(url) as cluster, pytest.raises(Conflict, match="the last one that may have copies"):
         cluster.remove_store("b")
+
+
+def test_of_the_last_two_stores_that_may_have_copies_two_processes_remove_one(tmp_path: Path) -> None:
+    """Each has decided on a state in which the other store is still there."""
+    url = str(tmp_path / "meta")
+    stores = {"main": ".", **{store: str(tmp_path / store) for store in "bc"}}
+    init_cluster(url, stores=stores, config={"metadata.copies": 1})
+    with sparklog.connect(url) as first, sparklog.connect(url) as second:
+        commands = [removal(cluster.connection, StoreId(store)) for cluster, store in ((first, "b"), (second, "c"))]
+        first.connection.submit(commands[0])
+        with pytest.raises(Conflict, match="the last one that may have copies"):
+            second.connection.submit(commands[1])
 
 
 def test_a_store_that_another_cluster_has_by_now_is_not_marked(

@@ -18,8 +18,10 @@ from sparklog.chain.mirror.mirrored_chain import MirroredChain, last_mirrored
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.snapshot import snapshot
+from sparklog.core.apply import apply
 from sparklog.core.commands import (
     AllocateProducer,
+    AlterCluster,
     CreateCluster,
     FenceStore,
     NewStore,
@@ -31,8 +33,9 @@ from sparklog.core.commands import (
 )
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
-from sparklog.core.records import CommandResult
-from sparklog.core.types import StoreId
+from sparklog.core.records import At, ClusterAltered, CommandResult
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
     SNAPSHOTS,
     chunk_key,
@@ -254,6 +257,46 @@ def test_a_fenced_store_is_replaced_by_a_new_one_or_removed() -> None:
         process.submit(FenceStore(StoreId("b")), 3_600_000)
     assert process.submit(RegisterStore(NewStore(StoreId("c"), "c", "c" * 32))).n == world.whole("c")
     assert process.submit(RemoveStore(StoreId("b"))).n == world.whole("c")
+
+
+def test_the_entry_that_lowers_the_copies_has_as_many_as_before_and_later_ones_fewer() -> None:
+    world = World(metadata_copies="2")
+    process = world.process()
+    n = process.submit(AlterCluster({"metadata.copies": "0"})).n
+    assert [world.whole(each) for each in "bc"] == [n, n]
+    process.write(2)
+    world.process().write()
+    assert [world.whole(each) for each in "bc"] == [n, n]
+
+
+@pytest.mark.parametrize("snapshot_too", [False, True])
+def test_nothing_follows_an_entry_that_lowers_the_copies_until_it_has_its_own(snapshot_too: bool) -> None:
+    """The process that wrote it was refused, or died. A restore has put its mark, or will read this entry."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    process.write()
+    put_owner(world.stores[StoreId("b")].inner, 1, OWNER)
+    with pytest.raises(InconsistentClusterId):
+        process.submit(AlterCluster({"metadata.copies": "0"}))
+    if snapshot_too:
+        process.committer.snapshots.write()
+    for other in (process, world.process()):
+        with pytest.raises(InconsistentClusterId):
+            other.write()
+    world.stores[StoreId("b")].inner.delete(owner_key(1))
+    assert world.process().write().n == process.follower.catch_up().n
+    assert world.whole("b") == process.follower.head.n - 1
+
+
+def test_of_several_changes_in_one_entry_the_most_copies_count() -> None:
+    state = ClusterState(config={"metadata.copies": "1"}, n=4)
+    at = At(EntryNumber(5), 0)
+    for copies in ("3", "2", "0"):
+        apply(state, ClusterAltered({"metadata.copies": copies}), at)
+    state.n = 5
+    assert (state.copies_wanted, state.lowers_copies) == (3, True)
+    state.n = 6
+    assert (state.copies_wanted, state.lowers_copies) == (0, False)
 
 
 def test_a_store_that_was_wiped_begins_again_with_everything() -> None:
