@@ -301,13 +301,18 @@ def newest(store: ObjectStore) -> Manifest | None:
 
 def read_manifest(store: ObjectStore, key: str) -> Manifest:
     """Read the manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
-    payload = unframe("snapshot", store.get(key), key, store.url)
+    return decoded_manifest(store.get(key), key, store.url)
+
+
+def decoded_manifest(body: bytes | memoryview, key: str, url: str) -> Manifest:
+    """Decode the manifest that was read from `key` at `url`. Raises ChainDamaged, UnsupportedVersion."""
+    payload = unframe("snapshot", body, key, url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)
     except msgspec.DecodeError as error:
-        raise damage(key, f"its checksum is right, but it can't be read: {error}", store.url) from error
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error
     if manifest.n != parse_snapshot_key(key):
-        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", store.url)
+        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", url)
     return manifest
 
 
