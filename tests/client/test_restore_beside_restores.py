@@ -10,6 +10,7 @@ import pytest
 
 import sparklog
 from sparklog.client.restoring import restore_cluster as restore_module
+from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import (
     ChainDamaged,
@@ -168,6 +169,41 @@ def test_a_restore_that_has_begun_is_finished_though_no_store_that_was_found_kno
             str(once_copied.folder / "other"), {"c": once_copied.stores["c"]}, without=["b"], take_over=True
         )
     assert once_copied.restore("c", without=["b"]).chain_id == begun
+
+
+@pytest.mark.parametrize("is_same_place", [True, False])
+def test_a_restore_that_another_one_overtakes_behind_the_marks_has_its_outcome(
+    lost: LostCluster, is_same_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    place = lost.new_url if is_same_place else str(lost.folder / "other")
+    find, calls, others = FoundStores.find, iter(range(9)), []
+
+    def late(stores: FoundStores) -> None:
+        if next(calls) == 1:
+            others.append(restore_cluster(place, {"b": lost.stores["b"]}, take_over=True))
+        find(stores)
+
+    monkeypatch.setattr(FoundStores, "find", late)
+    if is_same_place:
+        assert lost.restore("a").chain_id == others[0].chain_id
+    else:
+        with pytest.raises(Conflict, match=f"was restored as {'.*'} meanwhile, by another run: connect to"):
+            lost.restore("a")
+    with sparklog.connect(place) as cluster:
+        assert values(cluster) == ["1"]
+
+
+def test_a_restore_gives_up_what_those_that_it_gives_up_have_given_up(
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only store with the mark of the first one is left out by now."""
+    lost.append("1")
+    interrupted(lost, str(lost.folder / "other-1"), monkeypatch)
+    with before_call(monkeypatch, "encode_entry", die), pytest.raises(KeyboardInterrupt):
+        lost.restore("a", take_over=True)
+    assert lost.restore("b", without=["a"]).first == first_entry(3)
 
 
 def test_a_restore_that_is_given_up_while_it_runs_does_not_begin(
