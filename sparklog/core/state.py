@@ -265,7 +265,7 @@ class ClusterState:
 
     @property
     def copies_wanted(self) -> int:
-        """How many other stores must have entry `n`, if there are so many: metadata.copies, before or after it."""
+        """Number of other stores that must have entry `n`: the greater value of metadata.copies, before or after it."""
         copies = effective_cluster(self.config).metadata_copies if self.config else 0
         return max(copies, self.owed_copies[1]) if self.lowers_copies else copies
 
