@@ -12,6 +12,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.coordination import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.groups.membership import CommittedOffset, ConsumerGroup
@@ -211,7 +212,7 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
         case ClusterAltered():
-            state.config = record.config
+            _alter_cluster(state, record, at)
         case TopicAltered():
             topic = state.topics[record.topic_id]
             state.topics[record.topic_id] = msgspec.structs.replace(topic, config=record.config)
@@ -246,6 +247,14 @@ def _restore(state: ClusterState, record: ClusterRestored) -> None:
     state.coordinator = msgspec.structs.replace(state.coordinator, address="")
     for store, url in record.urls.items():
         state.stores[store] = msgspec.structs.replace(state.stores[store], url=url)
+
+
+def _alter_cluster(state: ClusterState, record: ClusterAltered, at: At) -> None:
+    before = effective_cluster(state.config).metadata_copies
+    state.config = record.config
+    if effective_cluster(state.config).metadata_copies < before:
+        n, owed = state.owed_copies
+        state.owed_copies = at.n, max(before, owed) if n == at.n else before
 
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:

@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from sparklog.core.config.cluster_config import topic_defaults
+from sparklog.core.config.cluster_config import effective_cluster, topic_defaults
 from sparklog.core.config.topic_config import TopicConfig, effective
 from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.describe.readable import one_line_repr
@@ -197,6 +197,7 @@ class ClusterState:
     ancestors: tuple[str, ...] = ()  # the chains that this one was restored from, oldest first
     floor: EntryNumber = EntryNumber(0)
     config: dict[str, str] = field(default_factory=dict)
+    owed_copies: tuple[int, int] = (-1, 0)  # the last entry that lowered metadata.copies, and the value before it
     stores: CopyOnWriteMap[StoreId, Store] = field(default_factory=CopyOnWriteMap)
     topics: CopyOnWriteMap[TopicId, Topic] = field(default_factory=CopyOnWriteMap)
     topic_ids: CopyOnWriteMap[str, TopicId] = field(default_factory=CopyOnWriteMap)
@@ -228,6 +229,7 @@ class ClusterState:
             ancestors=self.ancestors,
             floor=self.floor,
             config=self.config,
+            owed_copies=self.owed_copies,
             stores=self.stores.fork(),
             topics=self.topics.fork(),
             topic_ids=self.topic_ids.fork(),
@@ -255,6 +257,17 @@ class ClusterState:
     def lineage(self) -> tuple[str, ...]:
         """The ids of all chains of the cluster, oldest first, this one last. Each restore begins a new chain."""
         return (*self.ancestors, self.chain_id)
+
+    @property
+    def lowers_copies(self) -> bool:
+        """True if entry `n` lowered metadata.copies. Nothing may follow it until as many stores as before have it."""
+        return self.owed_copies[0] == self.n
+
+    @property
+    def copies_wanted(self) -> int:
+        """Number of other stores that must have entry `n`: the greater value of metadata.copies, before or after it."""
+        copies = effective_cluster(self.config).metadata_copies if self.config else 0
+        return max(copies, self.owed_copies[1]) if self.lowers_copies else copies
 
     @property
     def first_entry(self) -> EntryNumber:

@@ -10,9 +10,11 @@ import pytest
 
 import sparklog
 from sparklog.client.restoring import restore_cluster as restore_module
+from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import (
     ChainDamaged,
+    ClusterAlreadyExists,
     Conflict,
     InconsistentClusterId,
     SparklogError,
@@ -113,6 +115,95 @@ def test_a_restore_that_has_begun_is_not_given_up(lost: LostCluster, monkeypatch
     restore_cluster(other, {"a": lost.stores["a"]})
     with sparklog.connect(other) as cluster:
         assert values(cluster) == ["1"]
+
+
+def foreign_beginning(lost: LostCluster, folder: Path, place: Path) -> None:
+    """Put the beginning of another cluster's restore there."""
+    folder.mkdir()
+    other = LostCluster(folder)
+    other.append("foreign")
+    other.restore("a")
+    (place / "meta" / "restores").mkdir(parents=True)
+    (begun,) = Path(other.new_url, "meta", "restores").iterdir()
+    shutil.copy(begun, place / "meta" / "restores")
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_place_where_another_cluster_has_begun_is_refused_before_the_first_mark(
+    lost: LostCluster, is_marked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.append("1")
+    if is_marked:
+        interrupted(lost, lost.new_url, monkeypatch, "encode_entry", 1)
+    foreign_beginning(lost, lost.folder / "foreign", Path(lost.new_url))
+    before = lost.marks("a", "b", "c")
+    with pytest.raises(ClusterAlreadyExists, match=r"found the beginning of cluster \w+ at .*: give another place"):
+        lost.restore("a")
+    assert lost.marks("a", "b", "c") == before
+    lost.new_url = str(lost.folder / "another")
+    lost.restore("a", take_over=True)  # what was to begin there can't
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1"]
+
+
+def test_a_restore_that_has_begun_is_finished_though_no_store_that_was_found_knows_of_it(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store that it has marked is lost, and the other one is marked by another run to the same place."""
+    once_copied.append("1")
+    shutil.rmtree(once_copied.url)
+    copies = next(path for path in once_copied.path("b", "copies").iterdir() if path.name != "peers")
+    shutil.copytree(copies, once_copied.path("c", "copies", copies.name))
+
+    def other_run() -> None:
+        restore_cluster(once_copied.new_url, {"b": once_copied.stores["b"]}, without=["c"])
+
+    with before_call(monkeypatch, "encode_entry", other_run), pytest.raises(Conflict, match="another run"):
+        once_copied.restore("c", without=["b"])
+    begun = once_copied.restored().connection.follower.state.chain_id
+    shutil.rmtree(once_copied.stores["b"])
+    shutil.rmtree(Path(once_copied.new_url, "meta", "log"))
+    shutil.rmtree(Path(once_copied.new_url, "meta", "snapshot"))
+    with pytest.raises(Conflict, match="has begun, and can't be given up: finish it, with --cluster"):
+        restore_cluster(
+            str(once_copied.folder / "other"), {"c": once_copied.stores["c"]}, without=["b"], take_over=True
+        )
+    assert once_copied.restore("c", without=["b"]).chain_id == begun
+
+
+@pytest.mark.parametrize("is_same_place", [True, False])
+def test_a_restore_that_another_one_overtakes_behind_the_marks_has_its_outcome(
+    lost: LostCluster, is_same_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    place = lost.new_url if is_same_place else str(lost.folder / "other")
+    find, calls, others = FoundStores.find, iter(range(9)), []
+
+    def late(stores: FoundStores) -> None:
+        if next(calls) == 1:
+            others.append(restore_cluster(place, {"b": lost.stores["b"]}, take_over=True))
+        find(stores)
+
+    monkeypatch.setattr(FoundStores, "find", late)
+    if is_same_place:
+        assert lost.restore("a").chain_id == others[0].chain_id
+    else:
+        with pytest.raises(Conflict, match=f"was restored as {'.*'} meanwhile, by another run: connect to"):
+            lost.restore("a")
+    with sparklog.connect(place) as cluster:
+        assert values(cluster) == ["1"]
+
+
+def test_a_restore_gives_up_what_those_that_it_gives_up_have_given_up(
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only store with the mark of the first one is left out by now."""
+    lost.append("1")
+    interrupted(lost, str(lost.folder / "other-1"), monkeypatch)
+    with before_call(monkeypatch, "encode_entry", die), pytest.raises(KeyboardInterrupt):
+        lost.restore("a", take_over=True)
+    assert lost.restore("b", without=["a"]).first == first_entry(3)
 
 
 def test_a_restore_that_is_given_up_while_it_runs_does_not_begin(

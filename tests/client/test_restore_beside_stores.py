@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import sparklog
+from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.client.stores import add_store as stores_module
-from sparklog.client.stores.add_store import add_store
+from sparklog.client.stores.add_store import add_store, removal
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import (
     Conflict,
@@ -25,7 +26,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.open_store import open_store
-from tests.client.lost_cluster import LostCluster, append, before_call, die, values
+from tests.client.lost_cluster import LostCluster, append, before_call, die, flip, values
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +128,18 @@ def test_the_last_store_that_may_have_copies_is_not_removed(tmp_path: Path) -> N
     init_cluster(url, stores={"main": ".", "b": other}, config={"metadata.copies": 1})
     with sparklog.connect(url) as cluster, pytest.raises(Conflict, match="the last one that may have copies"):
         cluster.remove_store("b")
+
+
+def test_of_the_last_two_stores_that_may_have_copies_two_processes_remove_one(tmp_path: Path) -> None:
+    """Each has decided on a state in which the other store is still there."""
+    url = str(tmp_path / "meta")
+    stores = {"main": ".", **{store: str(tmp_path / store) for store in "bc"}}
+    init_cluster(url, stores=stores, config={"metadata.copies": 1})
+    with sparklog.connect(url) as first, sparklog.connect(url) as second:
+        commands = [removal(cluster.connection, StoreId(store)) for cluster, store in ((first, "b"), (second, "c"))]
+        first.connection.submit(commands[0])
+        with pytest.raises(Conflict, match="the last one that may have copies"):
+            second.connection.submit(commands[1])
 
 
 def test_a_store_that_another_cluster_has_by_now_is_not_marked(
@@ -233,6 +246,44 @@ def test_a_store_that_was_announced_and_is_not_there_may_have_the_newest_copies(
         once_copied.restore("b")
     assert not once_copied.marks("b", "c")
     assert once_copied.restore("b", without=["a"]).fenced == ()
+
+
+def test_a_damaged_announcement_may_be_of_a_store_with_the_newest_copies(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_copied.append("1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "submit", die)
+        with pytest.raises(KeyboardInterrupt):
+            once_copied.add("a")
+    for store in "bc":
+        (announced,) = once_copied.path(store, "copies", "peers", "a").iterdir()
+        flip(announced)
+    shutil.rmtree(once_copied.url)
+    with pytest.raises(StoreUnavailable, match="store a: it was announced, and the announcement is damaged"):
+        once_copied.restore("b")
+    assert not once_copied.marks("b", "c")
+    once_copied.restore("b", without=["a"])
+
+
+def test_a_store_that_was_given_and_is_not_there_is_named(once_copied: LostCluster) -> None:
+    """Also one that the copies do not name."""
+    shutil.rmtree(once_copied.url)
+    once_copied.stores["x"] = str(once_copied.folder / "x")
+    with pytest.raises(StoreUnavailable, match="store x: wanted a store of a cluster at"):
+        once_copied.restore("b", "x")
+
+
+def test_a_store_of_another_restore_of_the_cluster_is_refused(lost: LostCluster) -> None:
+    """It was left out, and the other restore has marked it since."""
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    first = lost.restore("a", without=["c"])
+    put_owner(open_store(lost.stores["c"]), 1, Owner(chain_id="d" * 32, previous=first.previous, cluster="file:///y"))
+    shutil.rmtree(lost.new_url)
+    with pytest.raises(Conflict, match=f"store c at .* belongs to cluster {'d' * 32} .* --without c"):
+        lost.restore("a")
+    lost.restore("a", without=["c"])
 
 
 def test_a_marked_store_is_told_of_no_store_of_the_lost_chain(once_copied: LostCluster) -> None:

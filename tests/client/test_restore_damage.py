@@ -58,6 +58,27 @@ def test_damage_on_one_store_is_passed_over(
         assert values(cluster) == ["1", "2"]
 
 
+@pytest.mark.parametrize("kind", ["log/*", "snapshot", "chunks", "commands"])
+def test_damage_on_the_store_that_was_given_is_passed_over(
+    lost: LostCluster, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read before another store with the same copies is found."""
+    monkeypatch.setattr(command_group, "SLICES_INLINE", 1)
+    with sparklog.connect(lost.url) as cluster:
+        append(cluster, "1")
+        cluster.connection.committer.snapshots.write()
+        append(cluster, "2")
+    shutil.rmtree(lost.url)
+    for name in "ab":
+        for copy in lost.copied(name, "log/*")[:2]:
+            copy.unlink()
+    for copy in lost.copied("a", kind):
+        flip(copy)
+    lost.restore("a")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1", "2"]
+
+
 @pytest.mark.parametrize("kind", ["log/*", "chunks", "commands"])
 def test_damage_on_all_stores_is_found_before_the_first_mark(
     lost: LostCluster, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +110,20 @@ def test_a_gap_is_refused_and_what_is_behind_it_given_up_only_by_name(once_copie
     once_copied.restore("c", accept_loss=True)
     with once_copied.restored() as cluster:
         assert values(cluster) == ["1", "2"]
+
+
+def test_copies_that_ended_because_none_were_wanted_are_restored_only_by_name(
+    once_copied: LostCluster,
+) -> None:
+    once_copied.append("1")
+    with sparklog.connect(once_copied.url) as cluster:
+        cluster.alter_cluster({"metadata.copies": 0})
+    once_copied.append("2")
+    shutil.rmtree(once_copied.url)
+    with pytest.raises(ChainDamaged, match=r"but metadata\.copies is 0 from there on.*--accept-loss"):
+        once_copied.restore("c")
+    assert not once_copied.marks("b", "c")
+    once_copied.restore("c", accept_loss=True)
 
 
 def test_a_gap_that_comes_up_behind_the_marks_is_refused_too(

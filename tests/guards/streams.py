@@ -338,4 +338,20 @@ GUARDS: Final = (
             "tests/client/test_consumed.py::test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_gone",
         ),
     ),
+    Guard(
+        "lost-batch-not-known",
+        "A micro-batch that was lost is not skipped when its query begins again.",
+        _WRITER,
+        "        and known.lost is None\n",
+        "",
+        (f"{_WRITES}::test_a_micro_batch_that_was_lost_or_went_elsewhere_is_not_skipped",),
+    ),
+    Guard(
+        "batch-of-this-topic",
+        "A micro-batch that was written to another topic is not skipped.",
+        _WRITER,
+        "        and (topic_ids is None or any(range_.topic_id in topic_ids for range_ in known.result.ranges))\n",
+        "",
+        (f"{_WRITES}::test_a_micro_batch_that_was_lost_or_went_elsewhere_is_not_skipped",),
+    ),
 )

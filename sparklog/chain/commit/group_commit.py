@@ -168,6 +168,12 @@ class GroupCommit:
         if entry_block(head.n + 1) != entry_block(head.n) and self._durable_n < head.n and confirmed:
             self._make_durable()  # no later put syncs the directory of that entry
             return False
+        if head.state.lowers_copies and self._durable_n < head.n:
+            if (
+                confirmed
+            ):  # the entries after it need fewer mirrors, and none of them is looked for the mark of a restore
+                self._make_durable()
+            return False
         if not confirmed:
             self._attempts[-1].is_followed = True
         group = decide_group(head, fitting(self._queue), now.wall_ms, confirmed=confirmed)

@@ -164,9 +164,7 @@ class Mirror:
         """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
-            n = int(parse_snapshot_key(newest))
-            if n >= state.first_entry:
-                return n + 1
+            return int(parse_snapshot_key(newest)) + 1
         return 0 if self._store.registered_at <= 0 and not state.ancestors else None
 
     def _existing_entries(self, begin: int, end: int) -> Iterator[int]:

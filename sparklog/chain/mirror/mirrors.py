@@ -93,11 +93,12 @@ class Mirrors:
     def wanted(self, state: ClusterState) -> int:
         """Return the number of mirrors that must have an entry before it is acknowledged.
 
-        It is `metadata.copies`, or the number of stores elsewhere than the chain if that is smaller. A fenced store
+        It is `metadata.copies`, or the number of stores elsewhere than the chain if that is smaller. For an entry that
+        lowers `metadata.copies`, the value before it counts, so that a restore learns of the change. A fenced store
         counts, although it can't have a mirror. So with too few other stores, no entry is acknowledged until a new
         store is registered or the fenced store is removed.
         """
-        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        copies = state.copies_wanted
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
 
     def perform(self, request: MirrorEntry) -> None:

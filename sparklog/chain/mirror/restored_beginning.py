@@ -6,10 +6,17 @@ an interrupted restore, even if none of the restore's sources can be read any mo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.framing import frame, unframe
+from sparklog.chain.owner import is_mark
+from sparklog.chain.snapshot.snapshot import Manifest, decoded_manifest
+from sparklog.core.state import first_entry
+from sparklog.storage.keys import RESTORES, snapshot_key
+from sparklog.storage.object_store import ObjectStore
 
 
 class Beginning(msgspec.Struct, frozen=True):
@@ -30,3 +37,19 @@ def decoded_beginning(body: bytes, key: str, url: str) -> Beginning:
         return msgspec.msgpack.decode(unframe("restore", body, key, url), type=Beginning)
     except msgspec.DecodeError as error:
         raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error
+
+
+def beginnings_at(place: ObjectStore) -> Iterator[tuple[int, Beginning]]:
+    """Yield the beginnings of restored chains at the place, each with the number of its restore, in order.
+
+    Raises ChainDamaged, UnsupportedVersion, and the store's errors.
+    """
+    for stored in place.list_keys(RESTORES):
+        body = bytes(place.get(stored.key))
+        if not is_mark(body):
+            yield int(stored.key.removeprefix(RESTORES)), decoded_beginning(body, stored.key, place.url)
+
+
+def manifest_in(beginning: Beginning, number: int, url: str) -> Manifest:
+    """Decode the manifest in the beginning of the `number`-th restore. Raises ChainDamaged, UnsupportedVersion."""
+    return decoded_manifest(beginning.manifest, snapshot_key(first_entry(number)), url)

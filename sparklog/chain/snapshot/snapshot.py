@@ -131,6 +131,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ancestors: tuple[str, ...] = ()
     groups: Chunk | None = None
     offsets: tuple[Chunk, ...] = ()
+    owed_copies: tuple[int, int] = (-1, 0)
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration", "next_group_number")
@@ -205,6 +206,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         state.ancestors,
         packed(groups, prepared, known) if groups.groups else None,
         chunks(state.offsets.in_blocks()),
+        state.owed_copies,
     )
     return Prepared(manifest, prepared)
 
@@ -299,13 +301,18 @@ def newest(store: ObjectStore) -> Manifest | None:
 
 def read_manifest(store: ObjectStore, key: str) -> Manifest:
     """Read the manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
-    payload = unframe("snapshot", store.get(key), key, store.url)
+    return decoded_manifest(store.get(key), key, store.url)
+
+
+def decoded_manifest(body: bytes | memoryview, key: str, url: str) -> Manifest:
+    """Decode the manifest that was read from `key` at `url`. Raises ChainDamaged, UnsupportedVersion."""
+    payload = unframe("snapshot", body, key, url)
     try:
         manifest = msgspec.json.decode(payload, type=Manifest)
     except msgspec.DecodeError as error:
-        raise damage(key, f"its checksum is right, but it can't be read: {error}", store.url) from error
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error
     if manifest.n != parse_snapshot_key(key):
-        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", store.url)
+        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", url)
     return manifest
 
 
@@ -335,6 +342,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             ancestors=manifest.ancestors,
             floor=manifest.floor,
             config=manifest.config,
+            owed_copies=manifest.owed_copies,
             stores=CopyOnWriteMap({known_store.store: known_store for known_store in small.stores}),
             topics=CopyOnWriteMap({topic.topic_id: topic for topic in topics}),
             topic_ids=CopyOnWriteMap({topic.name: topic.topic_id for topic in topics}),

@@ -126,11 +126,11 @@ def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 @app.command(epilog=ending("sparklog store remove b --dry-run", "sparklog store remove b"))
 def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
     """Remove a store without replicas (first move them: sparklog replica move --off ID). Its objects stay there."""
-    from sparklog.core.commands import RemoveStore
+    from sparklog.client.stores.add_store import removal
     from sparklog.core.types import StoreId
 
     with connect() as cluster:
-        state, _ = cluster.connection.decided(RemoveStore(StoreId(store)))
+        state, _ = cluster.connection.decided(removal(cluster.connection, StoreId(store)))
         url = state.stores[StoreId(store)].url
         if not dry_run:
             cluster.remove_store(store)

@@ -17,9 +17,10 @@ from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.mirror.mirrored_chain import MirroredChain, begins, beyond, last_mirrored
 from sparklog.chain.owner import Owner, owners_on
 from sparklog.chain.peers import Peer, newest_of, peers_on
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.describe.checkpoints import HIGH_WATERMARKS
-from sparklog.core.errors import ClusterNotFound, Conflict, InvalidInput, SparklogError, StoreUnavailable
+from sparklog.core.errors import ChainDamaged, ClusterNotFound, Conflict, InvalidInput, SparklogError, StoreUnavailable
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
 from sparklog.log.checkpoint_files import newest_checkpoint
@@ -80,9 +81,14 @@ class FoundStores:
         """
         addresses: dict[StoreId, set[str]] = {store: {address} for store, address in self._given.items()}
         self.found, self.missing = {}, {}
+        damaged: ChainDamaged | None = None
         while self._look_for(addresses):
             self.peers = newest_of(peer for store in self.found for peer in self._peers(store))
-            self._read()
+            damaged = None
+            try:
+                self._read()
+            except ChainDamaged as error:  # a store that is found next may have the object whole
+                damaged = error
             for peer in self.peers.values():
                 if peer.url is not None:
                     addresses.setdefault(peer.store, set()).add(peer.url)
@@ -93,6 +99,8 @@ class FoundStores:
         for store in self._given:
             if store in self.missing:
                 raise StoreUnavailable(f"store {store}: {self.missing[store]}")
+        if damaged is not None:
+            raise damaged
         if self.head.n < 0:
             where = ", ".join(found_store.target.url for found_store in self.found.values())
             missing = "".join(f"; store {store}: {why}" for store, why in sorted(self.missing.items()))
@@ -133,7 +141,11 @@ class FoundStores:
         what = self._what_is_newer()
         if what is not None:
             self._read()  # if the lost chain is alive, it may just have written it
-        return None if what is None or what[0] <= self.head.n else what[1]
+        if what is not None and what[0] > self.head.n:
+            return what[1]
+        if self.head.state.config and not effective_cluster(self.head.state.config).metadata_copies:
+            return "metadata.copies is 0 from there on, so later entries have no copies"
+        return None
 
     def newest_checkpoint(self) -> int:
         """Return the number of the newest entry for which a found store has a checkpoint; -1 without a checkpoint.

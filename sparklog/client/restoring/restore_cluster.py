@@ -22,7 +22,12 @@ from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Draft
 from sparklog.chain.mirror.mirror import put
-from sparklog.chain.mirror.restored_beginning import Beginning, decoded_beginning, encoded_beginning
+from sparklog.chain.mirror.restored_beginning import (
+    Beginning,
+    beginnings_at,
+    encoded_beginning,
+    manifest_in,
+)
 from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import put_chunk
@@ -47,7 +52,6 @@ from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
     InvalidInput,
-    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
     StoreUnavailable,
@@ -179,19 +183,20 @@ class _Restore:
     def _begun(self) -> tuple[Beginning, Entry] | None:
         """The new chain's beginning and first entry, if an earlier run has put them at this place; else None.
 
-        Raises ClusterAlreadyExists if the place has other metadata, and ChainDamaged if the metadata there is damaged.
+        Raises ClusterAlreadyExists if the place has other metadata, or the beginning of another cluster, and
+        ChainDamaged if the metadata there is damaged.
         """
         stores = self._stores
-        here = [(number, owner) for number, owner in pending(stores) if is_same_place(owner.cluster, self._url)]
-        known = {number: owner.chain_id for number, owner in here}
-        for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
-            with suppress(KeyNotFound):
-                body = bytes(self._place.get(restore_key(number)))
-                if not is_mark(body):
-                    beginning = decoded_beginning(body, restore_key(number), self._place.url)
-                    entry = decode_entry(first_entry(number), beginning.entry, self._place.url)
-                    if entry.chain_id == chain_id:
-                        return beginning, entry
+        here = {owner.chain_id for _, owner in pending(stores) if is_same_place(owner.cluster, self._url)}
+        for number, beginning in beginnings_at(self._place):
+            begun = manifest_in(beginning, number, self._place.url)
+            if begun.chain_id in (stores.chain_id, *here) or stores.chain_id in begun.ancestors:
+                return beginning, decode_entry(first_entry(number), beginning.entry, self._place.url)
+            if begun.chain_id not in stores.head.state.ancestors:
+                raise ClusterAlreadyExists(
+                    f"wanted a place without metadata, found the beginning of cluster {begun.chain_id} at {self._url}, "
+                    f"restored from cluster {begun.ancestors[-1]}: give another place, or move its meta/ away"
+                )
         head = Follower(self._place).catch_up()
         if head.n >= 0:
             raise ClusterAlreadyExists(

@@ -10,6 +10,7 @@ other restores to the same place. With `take_over`, it also gives up those to ot
 from __future__ import annotations
 
 from sparklog.chain.mirror.mirror import put
+from sparklog.chain.mirror.restored_beginning import decoded_beginning, manifest_in
 from sparklog.chain.owner import Owner, encoded, is_mark
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.core.config.storage import StorageSettings
@@ -63,17 +64,22 @@ def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) 
     """Make sure that the restore `number`, with the mark `other`, never begins.
 
     Puts the mark `owner` at that restore's address, `other.cluster`, under the key which the beginning of its chain
-    would get. Raises Conflict if that restore has begun, and StoreUnavailable if the address can't be reached.
+    would get. If another cluster has begun under that key, that restore can't begin either. Raises Conflict if that
+    restore has begun, or another one of the same cluster, and StoreUnavailable if the address can't be reached.
     """
     try:
-        existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))
+        place = open_metadata(other.cluster, settings)
+        existing = put(place, restore_key(number), encoded(owner))
     except SparklogError as error:
         raise StoreUnavailable(
             f"it can't be known if the restore to {other.cluster} has begun: {error.message}; make that place "
             f"reachable, or run that restore again, with --cluster {other.cluster}; if the place is gone for good, "
             "make an empty one at the same address, then run this again"
         ) from error
-    if existing is not None and not is_mark(existing):
+    if existing is None or is_mark(existing):
+        return
+    begun = manifest_in(decoded_beginning(existing, restore_key(number), place.url), number, place.url)
+    if begun.chain_id == other.chain_id or owner.previous in begun.ancestors:
         raise Conflict(
             f"the restore to {other.cluster} has begun, and can't be given up: finish it, with --cluster "
             f"{other.cluster}"

@@ -103,25 +103,23 @@ def remove_store(connection: Connection, store: StoreId) -> None:
     Raises BrokerIdNotRegistered, and Conflict if the store has a replica, is the only one that is not fenced, or is the
     last one that may have copies of the metadata.
     """
-    state = connection.follower.newest_state()
-    copies = effective_cluster(state.config).metadata_copies if state.config else 0
-    left = [
-        other
-        for other in state.stores.values()
-        if other.store != store and not other.fenced and is_elsewhere(connection.url, other.url)
-    ]
-    if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
-        raise Conflict(
-            f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
-            "another store first"
-        )
-    result = connection.submit(RemoveStore(store))
+    result = connection.submit(removal(connection, store))
     state = connection.follower.newest_state()
     stores, ancestors = connection.stores(state), len(state.ancestors)
     others = sorted(state.registrations().keys() - {store})
     for other in others:
         with suppress(SparklogError):  # without this, a restore asks for the store, and an option leaves it out
             announce_peer(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
+
+
+def removal(connection: Connection, store: StoreId) -> RemoveStore:
+    """Return the command that removes a store, with the other stores that may have copies of the metadata."""
+    state = connection.follower.newest_state()
+    elsewhere = {other for other, known in state.stores.items() if is_elsewhere(connection.url, known.url)}
+    if store not in elsewhere:
+        return RemoveStore(store)
+    others = {other: number for other, number in state.registrations().items() if other in elsewhere - {store}}
+    return RemoveStore(store, others)
 
 
 def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:

@@ -16,6 +16,7 @@ from sparklog.core.commands import (
     RemoveStore,
     ReportLoss,
 )
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.append import where
 from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
@@ -103,6 +104,12 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
         )
     if not state.registrations().keys() - {store.store}:
         raise Conflict(f"store {store.store} is the only one of the cluster that is not fenced")
+    copies = effective_cluster(state.config).metadata_copies if state.config else 0
+    if copies and command.others is not None and not command.others.items() & state.registrations().items():
+        raise Conflict(
+            f"store {store.store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
+            "another store first"
+        )
     return (StoreRemoved(store.store),)
 
 

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from msgspec.structs import replace
 
+from sparklog.chain.chain_requests import MirrorEntry
 from sparklog.chain.commit.committer import Committer, new_command_id
+from sparklog.chain.entry import decode_entry, encode_entry
 from sparklog.chain.follow.follower import Follower
+from sparklog.chain.head import Head
 from sparklog.chain.mirror import mirrors as copies_module
 from sparklog.chain.mirror.mirror import NEAR
 from sparklog.chain.mirror.mirror_place import MirrorPlace
@@ -18,8 +22,10 @@ from sparklog.chain.mirror.mirrored_chain import MirroredChain, last_mirrored
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.snapshot import snapshot
+from sparklog.core.apply import apply
 from sparklog.core.commands import (
     AllocateProducer,
+    AlterCluster,
     CreateCluster,
     FenceStore,
     NewStore,
@@ -31,8 +37,9 @@ from sparklog.core.commands import (
 )
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
-from sparklog.core.records import CommandResult
-from sparklog.core.types import StoreId
+from sparklog.core.records import At, ClusterAltered, CommandResult
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
     SNAPSHOTS,
     chunk_key,
@@ -254,6 +261,93 @@ def test_a_fenced_store_is_replaced_by_a_new_one_or_removed() -> None:
         process.submit(FenceStore(StoreId("b")), 3_600_000)
     assert process.submit(RegisterStore(NewStore(StoreId("c"), "c", "c" * 32))).n == world.whole("c")
     assert process.submit(RemoveStore(StoreId("b"))).n == world.whole("c")
+
+
+def test_a_damaged_copy_of_an_entry_is_read_from_the_next_store() -> None:
+    world = World("bc", metadata_copies="2")
+    n = world.process().write().n
+    store = world.stores[StoreId("b")].inner
+    key = mirror_key(CHAIN, entry_key(n))
+    body = bytearray(store.get(key))
+    body[len(body) // 2] ^= 1
+    store.delete(key)
+    store.put_if_absent(key, bytes(body))
+    stores = [world.stores[StoreId(each)] for each in "bc"]
+    assert Follower(MirroredChain(stores, CHAIN)).catch_up().n == n
+
+
+def test_an_entry_that_the_next_one_does_not_name_is_not_copied() -> None:
+    """It has another nonce, and is whole: what is there is not the chain that the process has read."""
+    world = World("b", metadata_copies="1")
+    dead = world.process()
+    dead.follower.mirrors = None
+    committer = Committer(dead.follower, Author("client", "dies"))
+    n = committer.submit(dead.begun(AllocateProducer())).n
+    process = world.process()
+    body = bytes(world.meta.inner.get(entry_key(n)))
+
+    def replaced() -> None:
+        world.meta.inner.delete(entry_key(n))
+        world.meta.inner.put_if_absent(entry_key(n), encode_entry(replace(decode_entry(n, body), nonce="f" * 32)))
+
+    world.meta.plan(replaced, "put_if_absent", entry_key(n + 1))
+    with pytest.raises(NotEnoughReplicasAfterAppend, match="is not the entry that the next one names"):
+        process.write(timeout_ms=AT_ONCE_MS)
+    assert world.last("b") == n - 1
+
+
+def test_a_mirror_that_is_whole_up_to_an_older_entry_does_not_count() -> None:
+    """Another thread has begun the same lane for an older entry, and cleared the error of this one."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    process.write()
+    (lane,) = process.mirrors._lanes.values()
+    newer = process.follower.head.state.fork()
+    newer.n += 1
+    request = MirrorEntry(Head(newer, process.follower.head.entry_hash), b"")
+    assert lane.error is None
+    assert not process.mirrors._ended(lane, request, {})
+    assert process.mirrors._ended(lane, MirrorEntry(process.follower.head, b""), {})
+
+
+def test_the_entry_that_lowers_the_copies_has_as_many_as_before_and_later_ones_fewer() -> None:
+    world = World(metadata_copies="2")
+    process = world.process()
+    n = process.submit(AlterCluster({"metadata.copies": "0"})).n
+    assert [world.whole(each) for each in "bc"] == [n, n]
+    process.write(2)
+    world.process().write()
+    assert [world.whole(each) for each in "bc"] == [n, n]
+
+
+@pytest.mark.parametrize("snapshot_too", [False, True])
+def test_nothing_follows_an_entry_that_lowers_the_copies_until_it_has_its_own(snapshot_too: bool) -> None:
+    """The process that wrote it was refused, or died. A restore has put its mark, or will read this entry."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    process.write()
+    put_owner(world.stores[StoreId("b")].inner, 1, OWNER)
+    with pytest.raises(InconsistentClusterId):
+        process.submit(AlterCluster({"metadata.copies": "0"}))
+    if snapshot_too:
+        process.committer.snapshots.write()
+    for other in (process, world.process()):
+        with pytest.raises(InconsistentClusterId):
+            other.write()
+    world.stores[StoreId("b")].inner.delete(owner_key(1))
+    assert world.process().write().n == process.follower.catch_up().n
+    assert world.whole("b") == process.follower.head.n - 1
+
+
+def test_of_several_changes_in_one_entry_the_most_copies_count() -> None:
+    state = ClusterState(config={"metadata.copies": "1"}, n=4)
+    at = At(EntryNumber(5), 0)
+    for copies in ("3", "2", "0"):
+        apply(state, ClusterAltered({"metadata.copies": copies}), at)
+    state.n = 5
+    assert (state.copies_wanted, state.lowers_copies) == (3, True)
+    state.n = 6
+    assert (state.copies_wanted, state.lowers_copies) == (0, False)
 
 
 def test_a_store_that_was_wiped_begins_again_with_everything() -> None:

@@ -18,6 +18,7 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a restore that is refused or dies locks out every other one": (70, 1158, 540),
     "a store that was removed meanwhile is a KeyError": (1046, 651, 999),
     # Since then.
+    "a newer snapshot on a store that is found later is not read": (1125, 1204),
     "the mark of a restore is taken for the copy of an entry": (109,),
     "a few chunks of the new chain hide the copies of the lost one": (150, 3051, 29),
     "a run whose restore another run has ended marks stores with a wrong number": (281,),

@@ -1,7 +1,7 @@
 """What happened in a run, and what was promised. Every check of a promise is here.
 
-P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused. It is
-    never refused for entries that a store which was found has whole, and accepting loss never gives such entries up.
+P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused.
+    It is never refused for entries that a found store has whole, and accepting loss never gives such entries up.
 P2  Once a cluster is restored, no process of the old chain acknowledges anything that the new one lacks, except on
     stores that the restore was to leave out, until they are added again.
 P3  One chain lives at a time; a chain id has one first entry, and one entry of a number.
@@ -55,7 +55,9 @@ from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place
 
 Report = Callable[[str], None]
-_BEYOND = re.compile(r"the copies of cluster (?P<chain>\w+) end with entry (?P<last>[\d,]+), but store \S+ at (?P<url>\S+) has ")
+_BEYOND = re.compile(
+    r"the copies of cluster (?P<chain>\w+) end with entry (?P<last>[\d,]+), but store \S+ at (?P<url>\S+) has "
+)
 _DAMAGED = re.compile(r"(?:entry|the snapshot|a part of a snapshot|the body)\b.* at \S+/copies/(?P<chain>\w+)/")
 
 
@@ -433,9 +435,7 @@ class History:
         registered = self.model(chain, n).state.stores.values()
         return any(store.url == url and store.incarnation.encode() in body for store in registered)
 
-    def _check_acks(
-        self, chain: str, parent: str, last: int, without: frozenset[str], *, loss_accepted: bool
-    ) -> None:
+    def _check_acks(self, chain: str, parent: str, last: int, without: frozenset[str], *, loss_accepted: bool) -> None:
         """P1. With `loss_accepted`, only what one store by itself has whole."""
         acks = [ack for ack in self.acks if ack.chain == parent and ack.n > last]
         if not acks:

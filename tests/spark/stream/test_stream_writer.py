@@ -6,6 +6,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,9 @@ import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Election, ElectLeaders, FenceStore
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
-from sparklog.core.types import PartitionIndex, StoreId, TopicId
+from sparklog.core.records import AppendedRange, CommandResult, LostRecords, LostVersion
+from sparklog.core.state import ApplicationState, ClusterState
+from sparklog.core.types import EntryNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.options.streams import parse_stream_write_options
 from sparklog.spark.read import offset_log
 from sparklog.spark.write import stream_writer
@@ -25,6 +28,7 @@ from sparklog.spark.write.stream_writer import (
     RUN_ID,
     StreamTaskMessage,
     StreamWriter,
+    _written,
     begin_stream_write,
 )
 from sparklog.storage.memory import MemoryStore
@@ -251,3 +255,24 @@ def test_what_is_not_written_is_named_once(log: Cluster, caplog: pytest.LogCaptu
 def test_a_writer_is_sent_to_tasks_without_secrets(log: Cluster) -> None:
     options = {"cluster": "/c", "topic": "t", "storage.local.secret_access_key": "hidden", "cluster.token": "hidden"}
     assert b"hidden" not in pickle.dumps(begin_stream_write(parse_stream_write_options(options), SCHEMA))
+
+
+def test_a_micro_batch_that_was_lost_or_went_elsewhere_is_not_skipped() -> None:
+    """Nor is the version of a job that is no streaming query."""
+    lost = LostVersion(3, (LostRecords("t-0", Offset(0), Offset(1)),), is_whole=True)
+
+    def known(topic: int, **more: Any) -> ApplicationState:
+        range_ = AppendedRange(TopicId(topic), PartitionIndex(0), Offset(0), Offset(1), 1)
+        return ApplicationState(3, CommandResult(EntryNumber(1), EntryNumber(0), 0, (range_,)), **more)
+
+    state = ClusterState()
+    state.applications.update(
+        {
+            "query": known(1, runs=("run",)),
+            "lost": known(1, runs=("run",), lost=lost),
+            "elsewhere": known(2, runs=("run",)),
+            "job": known(1),
+        }
+    )
+    assert _written(state, {TopicId(1)}) == {"query": 3}
+    assert _written(state, None) == {"query": 3, "elsewhere": 3}
