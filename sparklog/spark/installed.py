@@ -8,9 +8,9 @@
     SupportsTriggerAvailableNow     4.0, 4.1  an empty class: `StreamReader` works without it
     the partition of an empty plan  4.0, 4.1  None, which `plan_of` accepts
 
-This file tests for features, not versions, because some platforms have a feature earlier. The exception is a fault of one
-version of Spark, HANGING_FUNCTIONS. Importing it raises
-InvalidInput unless a Spark with data sources in Python is installed.
+This file tests for features, not versions, because some platforms have a feature earlier. HANGING_FUNCTIONS, a fault of
+one version, is the exception. Importing this file raises InvalidInput unless a Spark with data sources in Python is
+installed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ __all__ = [
 _DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
 _SPARKS_OF_DELTA: Final = ("4.0", "4.1", "4.2")
 
-# SPARK-58241: in Spark 4.2.0, functions in Python hang over columns of any source. The setting that prevents it if false.
+# In Spark 4.2.0, `udf` hangs over columns of any source (SPARK-58241), unless this setting is false.
 HANGING_FUNCTIONS: Final = (
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled" if pyspark.__version__ == "4.2.0" else None
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +11,8 @@ from sparklog.core.errors import InvalidInput, InvalidOption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger("sparklog")
 
 _JAR: Final = Path(__file__).with_name("sparklog.jar")
 
@@ -26,14 +30,29 @@ def jar_path() -> Path:
 def add_jar(spark: SparkSession) -> None:
     """Add sparklog's JAR to this session, so that `format("sparklog")` reads and writes in Java from then on.
 
-    It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Raises
-    InvalidInput if this installation has no JAR.
+    It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Logs a warning
+    if `udf` would hang over what Java reads. Raises InvalidInput if this installation has no JAR.
     """
     path = str(jar_path())
+    advice = function_advice(lambda name: spark.conf.get(name, None))
+    if advice is not None:
+        log.warning("%s", advice)
     if hasattr(spark, "addArtifacts") and not hasattr(spark, "_jsparkSession"):  # a client of Spark Connect
         spark.addArtifacts(path)
         return
     spark.sql(f"ADD JAR '{path}'")
+
+
+def function_advice(setting: Callable[[str], str | None]) -> str | None:
+    """Return what to set so that `udf` does not hang in this Spark; None if nothing is to be set.
+
+    `setting` returns the value of a setting of Spark, or None.
+    """
+    from sparklog.spark.installed import HANGING_FUNCTIONS
+
+    if HANGING_FUNCTIONS is None or setting(HANGING_FUNCTIONS) == "false":
+        return None
+    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_FUNCTIONS}=false"
 
 
 def check_reader(reader: str) -> None:

@@ -22,11 +22,13 @@ _OPENED: Final = [
 ]
 
 
-def run_java(name: str, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_java(
+    name: str, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: int = 3500
+) -> subprocess.CompletedProcess[str]:
     """Run the program `name` of this folder to its end. Skips the test without a compiler."""
     path = os.pathsep.join([_classes(name).name, str(jar()), f"{_JARS}/*"])
     command = [java(), "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=3500, env=env)
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=env)
 
 
 @cache

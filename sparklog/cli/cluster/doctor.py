@@ -31,7 +31,8 @@ CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doct
 class Diagnosis(NamedTuple):
     """The result of one check of `what`, such as a store or this machine. `check` is the condition that should hold.
 
-    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy; None if there is none.
+    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy, or what else to set; None if
+    there is none.
     """
 
     what: str
@@ -195,6 +196,7 @@ def _tasks() -> Iterator[Diagnosis]:
     """Compare the installation of this process with those of Spark's tasks. Yield one diagnosis for each host."""
     from sparklog.core.errors import SparklogError
     from sparklog.spark.installations import installation_here, installations
+    from sparklog.spark.jar import function_advice
     from sparklog.spark.job_session import job_session
 
     status("starting Spark to compare the packages installed where its tasks run")
@@ -205,6 +207,9 @@ def _tasks() -> Iterator[Diagnosis]:
             differences = "; ".join(installation.differences(driver)) or OK
             mend = None if differences == OK else mend_tasks(driver, installation)
             yield Diagnosis(f"Spark tasks on {installation.host}", check, differences, mend)
+        advice = function_advice(lambda name: job_session("doctor").conf.get(name, None))
+        if advice is not None:  # not of sparklog's own jobs
+            yield Diagnosis("Spark", "sparklog's jobs run; functions in Python may not", OK, advice)
     except SparklogError as error:
         mend = "set PYSPARK_PYTHON to a Python that every executor has, with sparklog: docs/spark_versions.md"
         yield Diagnosis("Spark tasks", check, str(error), mend)

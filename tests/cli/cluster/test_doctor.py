@@ -152,3 +152,12 @@ def test_tasks_that_differ_get_the_packages_or_the_python_of_the_driver() -> Non
     assert doctor.mend_tasks(driver, older) == "there: pip install pyarrow==22.0.0"
     other = Installation("worker", "3.12.1", {})
     assert "set PYSPARK_PYTHON (or spark.pyspark.python) to a Python 3.11" in doctor.mend_tasks(driver, other)
+
+
+def test_what_to_set_for_functions_in_python_is_said_without_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparklog.spark.installations.installations", lambda session: iter(()))
+    monkeypatch.setattr("sparklog.spark.jar.function_advice", lambda setting: "set x=false")
+    (row,) = doctor._tasks()
+    assert (row.what, row.problem, row.mend) == ("Spark", doctor.OK, "set x=false")
+    monkeypatch.setattr("sparklog.spark.jar.function_advice", lambda setting: None)
+    assert list(doctor._tasks()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from sparklog.cli.main import run
 from sparklog.client.cluster import Cluster
 from tests.jar import jar
 from tests.spark.columns.conftest import arguments
@@ -143,12 +145,28 @@ def test_a_commit_whose_planner_dies_lands_once(
         write(frame, "t")
     else:
         version = {"txnAppId": "app", "txnVersion": "1"}
-        with pytest.raises(AnalysisException, match="COMMIT_OUTCOME_UNKNOWN: the rows may have been written"):
+        unknown = (
+            r"COMMIT_OUTCOME_UNKNOWN: write \S+ may have landed: run it again with the same txnAppId 'app' .*, or look"
+        )
+        with pytest.raises(AnalysisException, match=unknown):
             write(frame, "t", **version)
         write(frame, "t", **version)  # a repeat adds nothing
     assert left.read_text() == "0"
     assert cluster.describe("t").records == 10
     assert cluster.connection.follower.newest_state().n == state.n + 1
+
+
+def test_a_commit_of_unknown_outcome_is_looked_up_by_its_id(
+    cluster: Cluster, one_spark: OneSpark, write: Write, tmp_path: Path
+) -> None:
+    spark, left = session_of_planner(one_spark, tmp_path, DIES_AFTER_COMMIT)
+    cluster.create_topic("t")
+    left.write_text("3")
+    with pytest.raises(AnalysisException, match="COMMIT_OUTCOME_UNKNOWN") as raised:
+        write(spark.range(10).selectExpr("cast(id as string) as value"), "t")
+    found = re.search("look the write up with 'sparklog chain write (.+?)' before it is run again", str(raised.value))
+    assert found is not None
+    assert run(["--cluster", cluster.connection.url, "chain", "write", found[1]]) == 0
 
 
 def test_a_planner_may_die_at_each_step_of_a_commit(

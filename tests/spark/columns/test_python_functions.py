@@ -18,81 +18,92 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 ROWS = 100
+NUMBER = "cast(cast(value as string) as int) as n"
 sql: Any = functions
 Kind = Callable[[DataFrame], DataFrame]
 
 
-class Split:
+class Numbers:
     """A function that returns a table."""
 
-    def eval(self, text: str) -> Iterator[tuple[int]]:
-        yield (int(text),)
+    def eval(self, value: bytes) -> Iterator[tuple[int]]:
+        yield (int(value),)
 
 
 def pickled(frame: DataFrame) -> DataFrame:
-    return frame.select(sql.udf(int, "int", useArrow=False)("text").alias("n"))
+    return frame.select(sql.udf(int, "int", useArrow=False)("value").alias("n"))
 
 
 def arrow(frame: DataFrame) -> DataFrame:
-    return frame.select(sql.udf(int, "int", useArrow=True)("text").alias("n"))
-
-
-def of_bytes(frame: DataFrame) -> DataFrame:
     return frame.select(sql.udf(int, "int", useArrow=True)("value").alias("n"))
 
 
 def of_a_filter(frame: DataFrame) -> DataFrame:
-    return frame.where(sql.udf(lambda text: int(text) >= 0, "boolean")("text")).selectExpr("int(text) as n")
+    return frame.where(sql.udf(lambda value: int(value) >= 0, "boolean")("value")).selectExpr(NUMBER)
 
 
 def chained(frame: DataFrame) -> DataFrame:
-    return frame.select(sql.udf(lambda n: n + 1, "int")(sql.udf(lambda text: int(text) - 1, "int")("text")).alias("n"))
+    return frame.select(
+        sql.udf(lambda n: n + 1, "int")(sql.udf(lambda value: int(value) - 1, "int")("value")).alias("n")
+    )
 
 
-def of_two(frame: DataFrame) -> DataFrame:
-    return frame.select(sql.udf(lambda text, other: int(text) if other else -1, "int")("text", "value").alias("n"))
+def of_all_columns(frame: DataFrame) -> DataFrame:
+    def number(*columns: Any) -> int:
+        return int(columns[1]) if len(columns) == 8 else -1
+
+    return frame.select(sql.udf(number, "int")(*frame.columns).alias("n"))
+
+
+def of_a_row(frame: DataFrame) -> DataFrame:
+    return frame.select(sql.udf(lambda row: int(row.value), "int")(sql.struct("value", "offset")).alias("n"))
+
+
+def of_text(frame: DataFrame) -> DataFrame:
+    """Spark itself makes rows of the columns before the function."""
+    return frame.select(sql.udf(int, "int")(sql.expr("cast(value as string)")).alias("n"))
 
 
 def scalar_pandas(frame: DataFrame) -> DataFrame:
-    def numbers(texts: pd.Series) -> pd.Series:
-        return texts.astype("int32")
+    def numbers(values: pd.Series) -> pd.Series:
+        return values.map(int)
 
-    return frame.select(sql.pandas_udf(numbers, "int", sql.PandasUDFType.SCALAR)("text").alias("n"))
+    return frame.select(sql.pandas_udf(numbers, "int", sql.PandasUDFType.SCALAR)("value").alias("n"))
 
 
 def iterated_pandas(frame: DataFrame) -> DataFrame:
     def numbers(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        for texts in batches:
-            yield texts.astype("int32")
+        for values in batches:
+            yield values.map(int)
 
-    return frame.select(sql.pandas_udf(numbers, "int", sql.PandasUDFType.SCALAR_ITER)("text").alias("n"))
+    return frame.select(sql.pandas_udf(numbers, "int", sql.PandasUDFType.SCALAR_ITER)("value").alias("n"))
 
 
 def aggregated_pandas(frame: DataFrame) -> DataFrame:
-    def first(texts: pd.Series) -> int:
-        return int(texts.iloc[0])
+    def first(values: pd.Series) -> int:
+        return int(values.iloc[0])
 
-    return frame.groupBy("text").agg(sql.pandas_udf(first, "int", sql.PandasUDFType.GROUPED_AGG)("text").alias("n"))
+    return frame.groupBy("value").agg(sql.pandas_udf(first, "int", sql.PandasUDFType.GROUPED_AGG)("value").alias("n"))
 
 
 def windowed_pandas(frame: DataFrame) -> DataFrame:
     from pyspark.sql import Window
 
-    def least(texts: pd.Series) -> int:
-        return int(texts.iloc[0])
+    def first(values: pd.Series) -> int:
+        return int(values.iloc[0])
 
-    function = sql.pandas_udf(least, "int", sql.PandasUDFType.GROUPED_AGG)
-    return frame.select(function("text").over(Window.partitionBy("text")).alias("n"))
+    function = sql.pandas_udf(first, "int", sql.PandasUDFType.GROUPED_AGG)
+    return frame.select(function("value").over(Window.partitionBy("value")).alias("n"))
 
 
 def scalar_arrow(frame: DataFrame) -> DataFrame:
-    return frame.select(sql.arrow_udf(_numbers, "int")("text").alias("n"))
+    return frame.select(sql.arrow_udf(_numbers, "int")("value").alias("n"))
 
 
 def map_in_pandas(frame: DataFrame) -> DataFrame:
     def numbers(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            yield batch[["text"]].astype("int32").rename(columns={"text": "n"})
+            yield _numbers_of(batch)
 
     return frame.mapInPandas(numbers, "n int")
 
@@ -100,30 +111,27 @@ def map_in_pandas(frame: DataFrame) -> DataFrame:
 def map_in_arrow(frame: DataFrame) -> DataFrame:
     def numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"n": pc.cast(batch["text"], pa.int32())})
+            yield pa.RecordBatch.from_pydict({"n": _numbers(batch["value"])})
 
-    return frame.select("text").mapInArrow(numbers, "n int")
+    return frame.mapInArrow(numbers, "n int")
 
 
 def apply_in_pandas(frame: DataFrame) -> DataFrame:
-    def numbers(group: pd.DataFrame) -> pd.DataFrame:
-        return group[["text"]].astype("int32").rename(columns={"text": "n"})
-
-    return frame.groupBy("text").applyInPandas(numbers, "n int")
+    return frame.groupBy("value").applyInPandas(_numbers_of, "n int")
 
 
 def cogrouped(frame: DataFrame) -> DataFrame:
     def numbers(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-        return left[["text"]].astype("int32").rename(columns={"text": "n"})
+        return _numbers_of(left)
 
-    return frame.groupBy("text").cogroup(frame.groupBy("text")).applyInPandas(numbers, "n int")
+    return frame.groupBy("value").cogroup(frame.groupBy("value")).applyInPandas(numbers, "n int")
 
 
 def apply_in_arrow(frame: DataFrame) -> DataFrame:
     def numbers(group: pa.Table) -> pa.Table:
-        return pa.table({"n": pc.cast(group["text"], pa.int32())})
+        return pa.table({"n": _numbers(group["value"])})
 
-    return frame.groupBy("text").applyInArrow(numbers, "n int")
+    return frame.groupBy("value").applyInArrow(numbers, "n int")
 
 
 def table_function(frame: DataFrame) -> DataFrame:
@@ -135,26 +143,31 @@ def table_function_of_arrow(frame: DataFrame) -> DataFrame:
 
 
 def rdd(frame: DataFrame) -> DataFrame:
-    return frame.sparkSession.createDataFrame(frame.select("text").rdd.map(lambda row: (int(row.text),)), "n int")
+    return frame.sparkSession.createDataFrame(frame.select("value").rdd.map(lambda row: (int(row.value),)), "n int")
 
 
 def _by_table_function(frame: DataFrame, **how: bool) -> DataFrame:
-    frame.sparkSession.udtf.register("split", sql.udtf(Split, returnType="n int", **how))
-    frame.createOrReplaceTempView("texts")
-    return frame.sparkSession.sql("select n from texts, lateral split(text)")
+    frame.sparkSession.udtf.register("numbers_of", sql.udtf(Numbers, returnType="n int", **how))
+    frame.createOrReplaceTempView("records")
+    return frame.sparkSession.sql("select n from records, lateral numbers_of(value)")
 
 
-def _numbers(texts: pa.Array) -> pa.Array:
-    return pc.cast(texts, pa.int32())
+def _numbers(values: pa.Array) -> pa.Array:
+    return pc.cast(pc.cast(values, pa.string()), pa.int32())
+
+
+def _numbers_of(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[["value"]].map(int).astype("int32").rename(columns={"value": "n"})
 
 
 KINDS: tuple[Kind, ...] = (
     pickled,
     arrow,
-    of_bytes,
     of_a_filter,
     chained,
-    of_two,
+    of_all_columns,
+    of_a_row,
+    of_text,
     scalar_pandas,
     iterated_pandas,
     aggregated_pandas,
@@ -185,5 +198,4 @@ def numbers_by(cluster: Cluster, session: SparkSession, kind: Kind) -> list[int]
         cluster.create_topic("t", partitions=2)
         cluster.append("t", pa.table({"value": [str(at) for at in range(ROWS)]}))
     read = session.read.format("sparklog").options(cluster=cluster.connection.url, subscribe="t", reader="columns")
-    frame = read.load().selectExpr("value", "cast(value as string) as text")
-    return sorted(row.n for row in kind(frame).collect())
+    return sorted(row.n for row in kind(read.option("includeHeaders", "true").load()).collect())

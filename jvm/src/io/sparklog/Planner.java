@@ -328,7 +328,7 @@ final class Planner {
   private String howItEnded() {
     try {
       if (isSilent) {
-        return "no sign of life for " + silenceLimitS + " s, so it was killed";
+        return "it showed no sign of life for " + silenceLimitS + " s, so it was killed";
       }
       if (!process.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
         return "it has closed its standard output";
