@@ -43,12 +43,17 @@ __all__ = [  # tests of streams that each run also does by Java; `make test-colu
 
 pytestmark = pytest.mark.spark
 Run = Callable[..., StreamingQuery]
-Tally = Callable[[], dict[str, int]]
 
 
 @pytest.fixture
 def spark(columnar: SparkSession) -> SparkSession:
     return columnar
+
+
+@pytest.fixture
+def new_jvm(one_spark: OneSpark) -> None:
+    """End the JVM, with the Python processes that Spark keeps for other tests."""
+    one_spark.end()
 
 
 @pytest.fixture
@@ -93,7 +98,8 @@ def processes() -> set[str]:
     return {part for process in below for part in arguments(process) if part.startswith(("pyspark", "sparklog"))}
 
 
-def test_a_stream_needs_no_process_but_the_planner(topics: Cluster, one_spark: OneSpark, run: Run) -> None:
+@pytest.mark.usefixtures("new_jvm")
+def test_a_stream_needs_no_process_but_the_planner(topics: Cluster, run: Run) -> None:
     send(topics, "in", 0, 3)
     assert rows_of(run()) == [3]
     assert values(topics, "out") == [b"0", b"1", b"2"]
