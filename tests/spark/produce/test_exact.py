@@ -87,6 +87,9 @@ def test_json_that_spark_cannot_read_is_an_error_and_no_null_where_it_is_used(pr
     assert [value for (value,) in produce.rows("value")][2:] == [b'{"t":null,"m":1e400}', b'{"t":"\\ud83d","m":null}']
     produce(path)
     assert [value.decode() for (value,) in produce.rows("value")][5:] == list(odd), "as they are in the file"
+    path.write_text('{"only": "\\ud83d"}')
+    produce(path, RowMapping(value_columns=("only",)))
+    assert produce.values()[-1] == {"only": "\ud83d"}
 
 
 def test_an_object_that_is_nested_too_deeply_is_a_bad_row(produce: Runs, tmp_path: Path) -> None:

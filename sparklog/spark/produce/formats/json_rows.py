@@ -37,9 +37,9 @@ def json_rows(
 
     A document is an object or an array of objects. Anything else is yielded as a BadRow. An object is yielded as a list
     of three texts. The first is its text. The other two are None, unless Spark would change or refuse the value of a
-    field (half of a surrogate pair, a number that is too large): then they are the object without such fields, and the
-    names of these fields, as JSON. Each of `folders` becomes a field of the object, unless the object already has a
-    field of that name. Blank lines are skipped.
+    field (half of a surrogate pair, a number that is too large). Then they are the object with null for such fields,
+    and the names of these fields, as JSON. Each of `folders` becomes a field of the object, unless the object already
+    has a field of that name. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)
@@ -106,11 +106,14 @@ def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object],
 
 
 def _for_spark(document: str) -> tuple[str, str]:
-    """Return the object without the fields that Spark can't read as they are, and their names, both as JSON."""
+    """Return the object with null for the fields that Spark can't read as they are, and their names, both as JSON.
+
+    With null, Spark still knows that there is such a field.
+    """
     fields = {name: value for name, value in fields_of(document).items() if is_text(name)}
-    left_out = [name for name, value in fields.items() if not _is_read_by_spark(value)]
-    kept = (f"{msgspec.json.encode(name).decode()}:{fields[name]}" for name in fields if name not in left_out)
-    return f"{{{','.join(kept)}}}", msgspec.json.encode(left_out).decode()
+    unseen = {name: "null" for name, value in fields.items() if not _is_read_by_spark(value)}
+    pairs = (f"{msgspec.json.encode(name).decode()}:{value}" for name, value in (fields | unseen).items())
+    return f"{{{','.join(pairs)}}}", msgspec.json.encode(list(unseen)).decode()
 
 
 def _is_read_by_spark(value: str) -> bool:
