@@ -7,11 +7,15 @@ although writers refuse them: so readers see U+FFFD in place of the bytes, as Ja
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidRecord
 from sparklog.log.records_schema import HEADERS
+
+_SHOWN_KEY_CHARS: Final = 50
 
 
 def check_header_keys(rows: pa.RecordBatch, topic: str) -> None:
@@ -36,9 +40,6 @@ def _refusal(rows: pa.RecordBatch, row: int, topic: str, found: str) -> InvalidR
     key = repr(rows.column("key")[row].as_py())
     shown = key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…"
     return InvalidRecord(f"topic {topic}, key {shown}: wanted headers whose keys are UTF-8, found one with {found}")
-
-
-_SHOWN_KEY_CHARS = 50
 
 
 def readable_headers(headers: pa.Array) -> pa.Array:

@@ -75,7 +75,8 @@ final class Decoder implements AutoCloseable {
     check(start >= 0 && end <= bytes.length && end - start >= PREFIX_BYTES, "a message that is cut");
     check(LogVector.int32(bytes, start) == CONTINUATION, "no Arrow message");
     int length = LogVector.int32(bytes, start + 4);
-    check(length > 0 && length <= end - start - PREFIX_BYTES && length % ALIGNMENT == 0, "metadata of " + length + " bytes");
+    boolean fits = length > 0 && length <= end - start - PREFIX_BYTES && length % ALIGNMENT == 0;
+    check(fits, "metadata of " + length + " bytes");
     ByteBuffer metadata = ByteBuffer.wrap(bytes, start + PREFIX_BYTES, length).slice().order(ByteOrder.LITTLE_ENDIAN);
     Message message = Message.getRootAsMessage(metadata);
     check(message.headerType() == type, "a message of type " + message.headerType());
