@@ -34,6 +34,8 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
 
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
+    if url != url.strip():  # usually a slip, and it would be the name of another folder
+        raise InvalidInput(f"the address of a store has no blank at its ends, found {url!r}")
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else None
     # The address of a container may name its account behind an '@'.
@@ -41,7 +43,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
         raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
     if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
         raise InvalidInput(f"the address of a store has '//' after its scheme, found {url!r}")
-    if not url.strip() or _NO_COLON.match(url):
+    if not url or _NO_COLON.match(url):
         raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {url!r}")
     if settings and scheme not in _ON_A_SERVER:
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
@@ -127,6 +129,8 @@ def join_url(cluster_url: str, store_url: str) -> str:
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
+    if store_url != store_url.strip():
+        raise InvalidInput(f"the address of a store has no blank at its ends, found {store_url!r}")
     if not is_relative(store_url):
         return absolute_url(store_url)
     scheme, _, rest = absolute_url(cluster_url).partition("://")
