@@ -31,7 +31,7 @@ from sparklog.spark.produce.formats.text_files import (
     rows_of,
     settings,
 )
-from sparklog.spark.produce.paths import check_path, guessed_format, local_path
+from sparklog.spark.produce.paths import check_path, check_times, guessed_format, local_path
 from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
 from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.spark_errors import condition_of, explained, shown_path
@@ -113,12 +113,22 @@ def checked(source: InputSource) -> InputSource:
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
     check_path(source.path, local, all_below=_reads_all_below(source.options))
-    guessed = msgspec.structs.replace(source, format=source.format or guessed_format(source.path, local))
+    guessed = _with_format(source, source.format or guessed_format(source.path, local))
+    if guessed.format == "parquet" and local is not None:
+        check_times(local)
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
         json_options(guessed.options)
     return guessed
+
+
+def _with_format(source: InputSource, format_: str) -> InputSource:
+    if format_ != "tsv":
+        return msgspec.structs.replace(source, format=format_)
+    is_given = any(name.lower() in ("sep", "delimiter") for name in source.options)
+    tabs = source.options if is_given else {**source.options, "sep": "\t"}
+    return msgspec.structs.replace(source, format="csv", options=tabs)
 
 
 def _reads_all_below(options: Mapping[str, str]) -> bool:

@@ -46,7 +46,7 @@ class Shape(StrEnum):
 
 
 class KeyForm(StrEnum):
-    """How a search names a whole key: its text, its bytes in hexadecimal, no bytes at all, or a record without a key."""
+    """The ways to name a key: its text, its bytes in hexadecimal, an empty key, or none at all."""
 
     TEXT = "text"
     HEX = "hex"
@@ -58,8 +58,8 @@ class RecordQuery(msgspec.Struct, frozen=True):
     """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` sets the beginning.
 
     `at`: pairs of a partition and an offset. `back`: read in the direction opposite to `order`. `find`: text to search
-    for in values and keys; `key`: the whole key to search for, as `keyed` says; "" for no search. `live`: show the newest records, and
-    read them again and again.
+    for in values and keys; `key`: the whole key to search for, as `keyed` says; "" for no search. `live`: show the
+    newest records, and read them again and again.
     """
 
     partition: int | None = None
