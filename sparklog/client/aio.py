@@ -301,7 +301,7 @@ class AsyncConsumer(AnswersKafkaMethods):
 
     async def _run(self, call: Callable[[], T]) -> T:
         """Run `call` in the consumer's thread, to its end even if the caller is cancelled; return its result."""
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
+        return await _shielded(asyncio.get_running_loop().run_in_executor(self._thread, call))
 
     async def _fetch(self, timeout_ms: int, max_records: int | None) -> None:
         """Poll in the consumer's thread, and put the records into `_unread`, the queue of records not returned yet.
@@ -314,7 +314,7 @@ class AsyncConsumer(AnswersKafkaMethods):
             self._polling = asyncio.wrap_future(self._poll)
         polling = self._polling
         try:
-            fetched = await asyncio.shield(polling)
+            fetched = await _shielded(polling)
         except asyncio.CancelledError:
             raise  # the records that it reads are for the next call, even if it is done by now
         except BaseException:
@@ -361,7 +361,21 @@ class AsyncConsumer(AnswersKafkaMethods):
             self._thread.shutdown(wait=False)
         elif self._ending is None or self._ending.done():
             return
-        await asyncio.shield(asyncio.wrap_future(self._ending))
+        await _shielded(asyncio.wrap_future(self._ending))
+
+
+def _shielded(work: asyncio.Future[T]) -> asyncio.Future[T]:
+    """Return a future that may be cancelled without cancelling `work`. Then asyncio does not report its error, either.
+
+    Without a waiter, asyncio would print the error of `work` when it is collected, long after the caller gave up.
+    """
+    work.add_done_callback(_retrieve)
+    return asyncio.shield(work)
+
+
+def _retrieve(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()
 
 
 def _put_back_and_end(

@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.names.store_addresses import is_relative, scheme_of
+from sparklog.core.names.store_addresses import check_ends, is_relative, scheme_of
 from sparklog.storage.local.store import LocalStore, local_path
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
@@ -86,6 +86,7 @@ def join_url(cluster_url: str, store_url: str) -> str:
     """
     if not store_url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
+    check_ends(store_url)
     if not is_relative(store_url):
         return absolute_url(store_url)
     scheme, _, rest = absolute_url(cluster_url).partition("://")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -307,3 +308,42 @@ def test_a_poll_that_was_cancelled_and_fails_leaves_no_wakeup(
         await reader.close()
 
     in_loop(program)
+
+
+@pytest.mark.parametrize("given_up", ["poll", "another call"])
+def test_the_error_of_a_call_that_was_given_up_is_not_reported_later(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, given_up: str
+) -> None:
+    reported: list[str] = []
+
+    async def program() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        reader = reading(cluster)
+        await reader.start()
+        await reader.poll()
+        entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def broken(*args: object, **named: object) -> None:
+            entered.set()
+            go_on.wait(10)
+            ended.set()
+            raise StoreUnavailable("away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(reader._started()), "poll", broken)
+            call = asyncio.create_task(reader.poll() if given_up == "poll" else reader._run(broken))
+            await asyncio.to_thread(entered.wait, 10)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            go_on.set()
+            await asyncio.to_thread(ended.wait, 10)
+            # Behind the failed call in the thread of the consumer, so its future is settled before this one.
+            await reader._run(int)
+        reader._polling = None
+        del call
+        await reader.close()
+
+    in_loop(program)
+    gc.collect()
+    assert reported == []

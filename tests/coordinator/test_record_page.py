@@ -256,6 +256,52 @@ def test_a_search_finds_parts_of_values_and_whole_keys(cluster: Cluster) -> None
     assert sorted(places(asked.walk(find=":", count=4))) == sorted(all_places(*SIZES))
 
 
+def test_records_without_a_key_with_an_empty_and_with_a_binary_one_are_found(cluster: Cluster) -> None:
+    cluster.create_topic("keys", partitions=1)
+    keys = [None, b"", b"\xff\x00", b"ff00", b"k"]
+    table = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array([b"v"] * len(keys), pa.binary())})
+    cluster.append("keys", table)
+    asked = Asked(cluster)
+    for offset, query in enumerate(
+        ({"keyed": "null"}, {"keyed": "empty"}, {"key": "ff00", "keyed": "hex"}, {"key": "ff00"}, {"key": "k"})
+    ):
+        assert asked.page("/topics/keys/messages", **query).places == [(0, offset)], query
+    assert "keyed=null" in asked.page("/topics/keys/messages", keyed="null", count=1, order="oldest").links.get(
+        "next", "keyed=null"
+    )
+    assert Asked(cluster, masks=["keys:#key"]).page("/topics/keys/messages", keyed="null").places == []
+
+
+def test_the_size_is_that_of_the_records_that_were_read(cluster: Cluster) -> None:
+    header = {"key": "h", "value": b"x" * 7000}
+    table = pa.table(
+        {
+            "value": pa.array([b"v" * 900] * 128, pa.binary()),
+            "headers": pa.array([[header]] * 128, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        }
+    )
+    cluster.create_topic("big", partitions=1)
+    cluster.append("big", table)
+    asked = Asked(cluster)
+    for query in ({"count": 19}, {"count": 19, "order": "oldest", "offset": 3}):
+        assert "read 19 records, 146.6 KiB" in asked.page("/topics/big/messages", **query).text
+
+
+def test_the_command_prints_the_records_of_the_page_and_no_others(cluster: Cluster) -> None:
+    cluster.delete_records("orders", {0: 5})
+    asked = Asked(cluster)
+
+    def commands(**query: object) -> list[str]:
+        return re.findall(r"sparklog consume orders[^;]*?--format json", asked.page(**query).text)
+
+    one = "sparklog consume orders --partition {} --offset {} --num {} --format json"
+    assert commands(partition=0, count=3) == [one.format(0, 34, 3)]
+    assert commands(count=500) == [one.format(0, 5, 32), one.format(2, 0, 5)]
+    assert commands(count=6, order="oldest") == [one.format(0, 5, 3), one.format(2, 0, 3)]
+    for search in ({"find": "0:7"}, {"key": "k1"}, {"partition": 0, "keyed": "null"}):
+        assert "sparklog consume" not in asked.page(**search).text
+
+
 def test_a_search_stops_at_its_bound_and_goes_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, records=10))
     monkeypatch.setattr(record_reading, "_PIECE_RECORDS", 10)
@@ -345,6 +391,10 @@ def test_an_unknown_topic_is_not_found(cluster: Cluster) -> None:
         ({"as": "xml"}, "as: wanted auto, text, json, hex"),
         ({"find": "x" * 501}, "find: wanted at most 500 characters"),
         ({"key": "x" * 501}, "key: wanted at most 500 characters"),
+        ({"time": "-1"}, "time: wanted a timestamp >= 0"),
+        ({"key": "0x1", "keyed": "hex"}, "key: wanted bytes in hexadecimal like 00ff, found '0x1'"),
+        ({"key": "a", "keyed": "null"}, "key: wanted none beside keyed=null, found 'a'"),
+        ({"keyed": "all"}, "keyed: wanted text, hex, empty, null"),
         ({"at": "0"}, "at: wanted partitions with offsets"),
         ({"at": "0-1,0-2"}, "at: wanted each of at most"),
         ({"at": ",".join(f"{n}-1" for n in range(MOST_PARTITIONS + 1))}, "at: wanted"),

@@ -66,6 +66,12 @@ def test_an_address_has_one_spelling(address: str, url: str, monkeypatch: pytest
         ("", "a store is a path"),
         ("/a\0b", "no zero byte"),
         ("~no-such-user/log", "user of this machine"),
+        ("file:///d/x%ff", "the bytes of UTF-8 behind its % signs"),
+        ("file:///d/x%fe", "the bytes of UTF-8 behind its % signs"),
+        ("/d/x\udcff", "a path is UTF-8"),
+        ("/d/x ", "no blank at its ends"),
+        (" file:///d/x", "no blank at its ends"),
+        ("s3://bucket/x\n", "no blank at its ends"),
     ],
 )
 def test_what_is_no_store_is_told_what_would_be_one(address: str, said: str) -> None:
@@ -106,6 +112,7 @@ def test_a_relative_store_is_found_from_the_cluster(cluster: str, store: str, ur
         ("/data", "../../up"),
         ("memory://name", "../other"),
         ("/data", ""),
+        ("/data", "zone-a "),
         ("/data", "host:9092"),
         ("http://coordinator:8080", "."),
     ],

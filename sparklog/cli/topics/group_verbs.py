@@ -10,7 +10,7 @@ from sparklog.cli.command_line import STYLE
 from sparklog.cli.common_options import settings
 from sparklog.cli.completion import completed_groups
 from sparklog.cli.output import connect, done, ending, print_values, show_document, show_rows, table
-from sparklog.cli.times import time_us
+from sparklog.cli.times import period_ago_us, time_us
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from sparklog.client.groups.resets import PlannedReset, ResetTarget
 
 app = typer.Typer(help="Show, reset and delete consumer groups: committed offsets, lag and members.", **STYLE)
-_TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME, --shift-by N"
+_TARGETS: Final = (
+    "--to-earliest, --to-latest, --to-current, --to-offset N, --to-datetime TIME, --by-duration PERIOD, --shift-by N"
+)
 
 
 @app.command("list", epilog=ending("sparklog group list"))
@@ -76,6 +78,7 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", aut
         "sparklog group reset billing --to-earliest",
         "sparklog group reset billing --topic orders --partition 0 --to-offset 1200 --execute",
         "sparklog group reset billing --to-datetime 2026-01-31T00:00:00Z --execute",
+        "sparklog group reset billing --by-duration PT1H30M --execute",
         "sparklog group reset billing --shift-by=-100 --execute",
     )
 )
@@ -85,11 +88,19 @@ def reset(
     ),
     to_earliest: bool = typer.Option(False, "--to-earliest", help="To the log start: read all records again."),
     to_latest: bool = typer.Option(False, "--to-latest", help="To the end: skip all existing records."),
+    to_current: bool = typer.Option(
+        False,
+        "--to-current",
+        help="To the committed offset, or to the end where none is committed: for a group that gets more topics.",
+    ),
     to_offset: int | None = typer.Option(None, min=0, metavar="N", help="To this offset."),
     to_datetime: str | None = typer.Option(
         None,
         metavar="TIME",
         help="To the first record at or after a time: ISO 8601 with a zone, ms, or before now like -1h.",
+    ),
+    by_duration: str | None = typer.Option(
+        None, metavar="PERIOD", help="To the first record of the last period, as in P7D or PT1H30M (ISO 8601)."
     ),
     shift_by: int | None = typer.Option(None, metavar="N", help="Forward by N offsets, or back by -N."),
     topic: list[str] = typer.Option(
@@ -115,7 +126,7 @@ def reset(
     """
     from sparklog.client.groups.resets import plan_reset, reset_offsets
 
-    target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
+    target = _target(to_earliest, to_latest, to_current, to_offset, to_datetime, by_duration, shift_by)
     if partition and len(topic) != 1:
         raise InvalidOption("--partition needs exactly one --topic")
     with connect() as cluster:
@@ -174,11 +185,17 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 
 
 def _target(
-    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+    to_earliest: bool,
+    to_latest: bool,
+    to_current: bool,
+    to_offset: int | None,
+    to_datetime: str | None,
+    by_duration: str | None,
+    shift_by: int | None,
 ) -> ResetTarget:
     """Return the target that the options give.
 
-    Raises InvalidOption unless exactly one of them is given, or if `to_datetime` is not a valid time.
+    Raises InvalidOption unless exactly one of them is given, or if `to_datetime` or `by_duration` is malformed.
     """
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
@@ -187,10 +204,14 @@ def _target(
         given.append(ResetTarget(ResetKind.EARLIEST))
     if to_latest:
         given.append(ResetTarget(ResetKind.LATEST))
+    if to_current:
+        given.append(ResetTarget(ResetKind.CURRENT))
     if to_offset is not None:
         given.append(ResetTarget(ResetKind.OFFSET, to_offset))
     if to_datetime is not None:
         given.append(ResetTarget(ResetKind.DATETIME, time_us("--to-datetime", to_datetime)))
+    if by_duration is not None:
+        given.append(ResetTarget(ResetKind.DATETIME, period_ago_us("--by-duration", by_duration)))
     if shift_by is not None:
         given.append(ResetTarget(ResetKind.SHIFT, shift_by))
     if len(given) != 1:

@@ -29,13 +29,14 @@ class ResetKind(StrEnum):
     OFFSET = "to-offset"
     DATETIME = "to-datetime"
     SHIFT = "shift-by"
+    CURRENT = "to-current"
 
 
 class ResetTarget(msgspec.Struct, frozen=True):
     """The target of a reset. The meaning of `value` depends on `kind`.
 
     OFFSET: the offset. DATETIME: the time in microseconds since the epoch. SHIFT: the number of offsets to move by,
-    negative to go back. EARLIEST and LATEST: unused.
+    negative to go back. EARLIEST, LATEST and CURRENT: unused.
     """
 
     kind: ResetKind
@@ -129,3 +130,5 @@ def _wanted(
             if before is None:
                 raise InvalidInput(f"nothing is committed in {topic}-{partition.partition}, so it can't be shifted")
             return before + target.value
+        case ResetKind.CURRENT:
+            return partition.high_watermark if before is None else before

@@ -80,7 +80,12 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.filters.update(
-        number=words.number, size=words.size, span=words.span, exact_time=words.exact_time, folded=folded
+        number=words.number,
+        size=words.size,
+        span=words.span,
+        exact_time=words.exact_time,
+        folded=folded,
+        segment=words.segment,
     )
     digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
     environment.globals.update(version=__version__, digest=digest)

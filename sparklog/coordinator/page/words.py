@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from sparklog.core.describe.readable import amount, point_in_time
 
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
@@ -36,6 +38,11 @@ def span(length_ms: int) -> str:
         if length_ms >= unit_ms:
             return f"{length_ms // unit_ms} {unit}"
     return "0 s"
+
+
+def segment(name: str) -> str:
+    """Quote a name for one segment of an address: a browser would resolve the slashes and dots of a/../b."""
+    return quote(name, safe="")
 
 
 def exact_time(at_ms: int) -> str:

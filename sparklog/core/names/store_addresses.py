@@ -23,6 +23,7 @@ _ON_A_SERVER: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
 
 def scheme_of(url: str) -> str | None:
     """Return the scheme of a store's address, in lower case; None for a path. Raises InvalidInput for other texts."""
+    check_ends(url)
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else None
     # The address of a container may name its account behind an '@'.
@@ -30,7 +31,7 @@ def scheme_of(url: str) -> str | None:
         raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
     if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
         raise InvalidInput(f"the address of a store has '//' after its scheme, found {shown(url)}")
-    if not url.strip() or _NO_COLON.match(url):
+    if not url or _NO_COLON.match(url):
         raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {shown(url)}")
     if scheme in ("http", "https"):
         raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {shown(url)}")
@@ -48,6 +49,12 @@ def scheme_of(url: str) -> str | None:
     return scheme
 
 
+def check_ends(url: str) -> None:
+    """Raise InvalidInput if an address begins or ends with a blank: usually a slip, and the name of another folder."""
+    if url != url.strip():
+        raise InvalidInput(f"the address of a store has no blank at its ends, found {url!r}")
+
+
 def is_relative(url: str) -> bool:
     """True if a store's address is relative to the address of its cluster, such as 'zone-a'."""
     is_absolute = url.startswith(("/", "~")) or _SCHEME.match(url) or _NO_COLON.match(url)
@@ -59,7 +66,8 @@ def check_store_address(url: str) -> None:
 
     Every process opens the stores that are registered, so an address without this form would stop all of them.
     """
-    if not url.strip():
+    check_ends(url)
+    if not url:
         raise InvalidInput("the address of a store is a URL, a path, or '.' for the cluster's own root, not empty")
     if len(url) > MAX_LENGTH or not url.isprintable():
         raise InvalidInput(f"the address of a store has up to {MAX_LENGTH:,} printable characters, found {shown(url)}")

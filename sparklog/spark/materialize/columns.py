@@ -1,8 +1,8 @@
 """The rows of a table: unchanged records, or the fields of JSON values and keys as columns.
 
 Unchanged records have the columns of Spark's Kafka source. With a schema for values or keys, the fields of the schema
-are columns, and the names of the log's own columns begin with `_`. If a value is not one JSON object of the schema, its
-bytes are in `_bad_value`, and the columns of its fields are null; a key's bytes are in `_bad_key`.
+are columns (json_fields.py), and the names of the log's own columns begin with `_`. If a value is not one JSON object
+of the schema, its bytes are in `_bad_value`, and the columns of its fields are null; a key's bytes are in `_bad_key`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from sparklog.core.errors import InvalidOption, InvalidRecord
 from sparklog.host.dice import new_id
+from sparklog.spark.materialize.json_fields import check_types, json_fields
 from sparklog.spark.materialize.position import Mode
 from sparklog.spark.spark_errors import brief
 
@@ -25,12 +26,6 @@ TOMBSTONE: Final = "_tombstone"
 BAD_KEY: Final = "_bad_key"
 BAD_VALUE: Final = "_bad_value"
 _AS_THEY_ARE: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-_STRICT_JSON: Final = {
-    "mode": "PERMISSIVE",
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-    "timeZone": "UTC",
-}
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -83,7 +78,8 @@ def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
             continue
         option = "--schema" if name == "value" else "--key-schema"
         fields = parsed_schema(session, option, schema)
-        records, read = _read(records, name, fields)
+        read = f"read_{new_id()}"
+        records = records.withColumn(read, json_fields(sql.col(name).cast("string"), fields))
         columns += [sql.col(f"{read}.{_quoted(field)}").alias(field) for field in fields.names]
         columns.append(_bad_bytes(name, read, fail=layout.fail_on_bad).alias(bad))
     own = [sql.col(name).alias(f"_{name}") for name in ("key", "partition", "offset", "timestamp", "headers")]
@@ -95,7 +91,7 @@ def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
 
 
 def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
-    """Parse the fields of a schema in DDL. Raises InvalidOption, which names `option`."""
+    """Parse the fields of a schema in DDL. Raises InvalidOption, which names `option`; see `check_types`."""
     from pyspark.sql.types import StructType
 
     try:
@@ -107,28 +103,8 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
         ) from error
     if not fields.names:
         raise InvalidOption(f"{option}: wanted at least one column, found none in {ddl!r}")
+    check_types(option, fields)
     return fields
-
-
-def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
-    """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
-
-    The new column is null where the JSON is bad. JSON with more text after the first value is bad too, but Spark's
-    reader ignores that text. So this function wraps each text in an object with two fields: the text, then a field with
-    an unguessable name. If Spark finds the second field, the text was a single JSON value.
-    """
-    from pyspark.sql import functions as sql
-    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-
-    whole, end, bad = (f"{part}_{new_id()}" for part in ("whole", "end", "bad"))
-    wrapped = StructType([StructField(whole, fields), StructField(end, IntegerType()), StructField(bad, StringType())])
-    text = sql.col(name).cast("string")
-    document = sql.concat(sql.lit(f'{{"{whole}":'), text, sql.lit(f',"{end}":1}}'))
-    json = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
-    read = f"read_{new_id()}"
-    step = records.withColumn(read, sql.when(sql.is_valid_utf8(text), json))
-    good = sql.col(f"{read}.{bad}").isNull() & (sql.col(f"{read}.{end}") == 1)
-    return step.withColumn(read, sql.when(good, sql.col(f"{read}.{whole}"))), read
 
 
 def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:

@@ -38,6 +38,7 @@ from sparklog.spark.produce.paths import (
     Finding,
     check_files,
     check_path,
+    check_times,
     files_below,
     guessed_format,
     local_path,
@@ -124,7 +125,9 @@ def checked(source: InputSource) -> InputSource:
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
     check_path(source.path, local, Finding.of(source.options))
-    guessed = msgspec.structs.replace(source, format=source.format or guessed_format(source.path, local))
+    guessed = _with_format(source, source.format or guessed_format(source.path, local))
+    if guessed.format == "parquet" and local is not None:
+        check_times(local)
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
@@ -146,6 +149,14 @@ def files_aside(source: InputSource, session: SparkSession) -> list[str]:
         return [file for root, below in listed for file in check_files(shown_path(root), below, finding)]
     except Exception as error:
         raise explained(error, source.name) from error
+
+
+def _with_format(source: InputSource, format_: str) -> InputSource:
+    if format_ != "tsv":
+        return msgspec.structs.replace(source, format=format_)
+    is_given = any(name.lower() in ("sep", "delimiter") for name in source.options)
+    tabs = source.options if is_given else {**source.options, "sep": "\t"}
+    return msgspec.structs.replace(source, format="csv", options=tabs)
 
 
 def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:

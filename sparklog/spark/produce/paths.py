@@ -15,6 +15,8 @@ from sparklog.core.errors import InvalidInput, InvalidOption
 FORMATS: Final = ("csv", "json", "parquet")
 _FORMAT_OF_SUFFIX: Final = {
     ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -29,6 +31,7 @@ _MARKS: Final = re.compile(
     r"_temporary|_delta_log|_change_data|_spark_metadata|\.hoodie|\.git|\.ipynb_checkpoints|"
     r"\.(hive-staging|spark-staging).*"
 )
+_MOST_US: Final = 9_200_000_000_000_000  # microseconds whose nanoseconds have 64 bits
 _GLOB: Final = re.compile(r"[*?\[{]")
 
 
@@ -43,7 +46,10 @@ def local_path(path: str) -> Path | None:
 
 
 def guessed_format(path: str, local: Path | None) -> str:
-    """The format of the files, by their suffixes. Raises InvalidInput or InvalidOption if they don't determine one."""
+    """The format of the files, by their suffixes: one of FORMATS, or tsv, which is csv with tabs.
+
+    Raises InvalidInput or InvalidOption if the suffixes don't determine one.
+    """
     names = _data_files(local) if local is not None and local.is_dir() else [path]
     formats = {_format_of(name) for name in names}
     known = [format_ for format_ in formats if format_ is not None]
@@ -71,7 +77,12 @@ def guessed_format(path: str, local: Path | None) -> str:
 
 def _data_files(folder: Path) -> list[str]:
     """The names of the files that Spark would read."""
-    return [parts[-1] for parts in files_below(folder) or () if not any(map(_is_hidden, parts))]
+    return [file.name for file in _data_paths(folder)]
+
+
+def _data_paths(folder: Path) -> list[Path]:
+    """The files that Spark would read."""
+    return [folder.joinpath(*parts) for parts in files_below(folder) or () if not any(map(_is_hidden, parts))]
 
 
 def files_below(place: Path) -> list[tuple[str, ...]] | None:
@@ -170,3 +181,34 @@ def _format_of(name: str) -> str | None:
     lower = name.lower().rstrip("/")
     packed = next((suffix for suffix in _PACKED if lower.endswith(suffix)), "")
     return next((kind for suffix, kind in _FORMAT_OF_SUFFIX.items() if lower.endswith(suffix + packed)), None)
+
+
+def check_times(local: Path) -> None:
+    """Raise InvalidInput for a Parquet file on this machine whose INT96 times have nanoseconds, which Spark would cut.
+
+    Spark refuses INT64 times in nanoseconds by itself, but an INT96 column doesn't say how fine its times are.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    files = [local] if local.is_file() else _data_paths(local)
+    for file in files:
+        try:
+            parquet = pq.ParquetFile(file)
+        except (OSError, ValueError):
+            continue  # Spark says what is wrong with it
+        with parquet, pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as rounded:
+            schema = parquet.schema
+            old = [column.path for column in map(schema.column, range(len(schema))) if column.physical_type == "INT96"]
+            flat = [name for name in old if name in parquet.schema_arrow.names]
+            batches = zip(*(opened.iter_batches(columns=flat) for opened in (parquet, rounded)), strict=True)
+            for exact, cut in batches if flat else ():
+                for name in flat:
+                    # Arrow's nanoseconds wrap around outside of 1678 to 2262, so there they say nothing.
+                    in_range = pc.less(pc.abs(cut.column(name).cast(pa.int64())), _MOST_US)
+                    if pc.any(pc.and_(in_range, pc.not_equal(pc.nanosecond(exact.column(name)), 0))).as_py():
+                        raise InvalidInput(
+                            f"{file}: Spark has no times in nanoseconds, found some in column {name} (INT96): write "
+                            "the file with microseconds (pyarrow: coerce_timestamps='us')"
+                        )

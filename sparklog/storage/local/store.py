@@ -46,11 +46,14 @@ def local_path(url_or_path: str) -> str:
     """The absolute path of a `file:` URL or of a bare path, which may be relative or begin with ~.
 
     Links are not resolved. %xx is decoded in URLs only. Raises InvalidInput for a URL with another host or a relative
-    path.
+    path, and for a path that is not UTF-8: its bytes have no spelling that Java and Python decode alike.
     """
     path = url_or_path
     if url_or_path[:5].lower() == "file:":
-        path = unquote(url_or_path[5:])
+        try:
+            path = unquote(url_or_path[5:], errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {url_or_path!r}") from error
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost") or not slash:
@@ -64,6 +67,10 @@ def local_path(url_or_path: str) -> str:
             raise InvalidInput(f"a path that begins with ~ names a user of this machine, not {url_or_path!r}")
     if not path or "\0" in path:
         raise InvalidInput(f"a path is not empty and has no zero byte, not {url_or_path!r}")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:  # Python has a surrogate for each byte that it couldn't decode
+        raise InvalidInput(f"a path is UTF-8, not {url_or_path!r}") from error
     absolute = os.path.abspath(path)
     return f"/{absolute.lstrip('/')}"  # POSIX lets abspath keep two leading slashes
 

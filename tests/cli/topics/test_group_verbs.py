@@ -58,6 +58,9 @@ def test_describe_shows_members(orders: Cli) -> None:
         (("--shift-by=-9",), 0),
         (("--shift-by", "1"), 3),
         (("--to-datetime", "2000-01-01T00:00:00Z"), 0),
+        (("--to-current",), 2),
+        (("--by-duration", "P9000DT1H30M0.5S"), 0),
+        (("--by-duration", "PT0S"), 3),
         (("--to-datetime", "2100-01-01T00:00:00Z"), 3),
     ],
 )
@@ -77,6 +80,16 @@ def test_a_new_group_may_be_given_a_start(orders: Cli) -> None:
     said = orders.json("group", "reset", "new", "--topic", "orders", "--to-latest", "--execute")
     assert [row["committed"] for row in said["partitions"]] == [None]
     assert committed(orders, "new") == 3
+
+
+def test_the_current_offset_of_a_topic_that_the_group_has_not_read_is_its_end(orders: Cli) -> None:
+    commit(orders)
+    orders("topic", "create", "more")
+    said = orders.json("group", "reset", "billing", "--topic", "orders", "--topic", "more", "--to-current")
+    assert [(row["topic"], row["committed"], row["new"], row["end"]) for row in said["partitions"]] == [
+        ("orders", 2, 2, 3),
+        ("more", None, 0, 0),
+    ]
 
 
 def test_a_group_with_active_members_is_neither_reset_nor_deleted(orders: Cli) -> None:
@@ -119,6 +132,9 @@ def test_delete_forgets_all_of_the_groups_or_none(orders: Cli) -> None:
         (("reset", "billing", "--to-latest", "--to-earliest"), 2, "found 2"),
         (("reset", "billing", "--to-offset", "-1"), 2, "--to-offset"),
         (("reset", "billing", "--to-datetime", "soon"), 2, "found 'soon'"),
+        (("reset", "billing", "--by-duration", "1h"), 2, "--by-duration: wanted a period as in P7D, PT1H30M"),
+        (("reset", "billing", "--by-duration", "P"), 2, "--by-duration: wanted a period"),
+        (("reset", "billing", "--by-duration", "P1DT"), 2, "--by-duration: wanted a period"),
         (("reset", "billing", "--to-latest", "-p", "0"), 2, "--partition needs exactly one --topic"),
         (("reset", "billing", "--to-latest", "--topic", "nope"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("reset", "billing", "--to-latest", "--topic", "orders", "-p", "7"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),

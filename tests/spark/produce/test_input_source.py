@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
@@ -30,6 +33,33 @@ def test_the_format_is_guessed_by_suffix(tmp_path: Path, files: list[str], path:
         (tmp_path / each).touch()
     assert checked(InputSource(str(tmp_path / path))).format == found
     assert checked(InputSource(f"file://{tmp_path / path}")).format == found
+
+
+def test_a_tsv_file_is_csv_with_tabs_unless_a_separator_is_given(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv.gz").touch()
+    source = InputSource(str(tmp_path / "a.tsv.gz"))
+    found = checked(source)
+    assert (found.format, found.options) == ("csv", {"sep": "\t"})
+    given = {"Delimiter": ";"}
+    assert checked(replace(source, options=given)).options == given
+    (tmp_path / "b.csv").touch()
+    with pytest.raises(InvalidOption, match="wanted files of one format, found csv and tsv"):
+        checked(InputSource(str(tmp_path)))
+
+
+def test_old_times_with_nanoseconds_are_refused_before_spark_cuts_them(tmp_path: Path) -> None:
+    def write(name: str, values: list[object], unit: str) -> None:
+        table = pa.table({"at": pa.array(values, pa.timestamp(unit)), "n": range(len(values))})
+        pq.write_table(table, tmp_path / name, use_deprecated_int96_timestamps=True)
+
+    write("a.parquet", [1_000, None, -1_000], "ns")
+    write("b.parquet", [datetime(1000, 1, 1), datetime(9999, 12, 31)], "us")
+    (tmp_path / "c.parquet").write_bytes(b"no Parquet")
+    assert checked(InputSource(str(tmp_path))).format == "parquet"
+    write("d.parquet", [1_000, 1_001], "ns")
+    for path in (tmp_path, tmp_path / "d.parquet"):
+        with pytest.raises(InvalidInput, match=r"d.parquet: Spark has no times in nanoseconds, found .* column at"):
+            checked(InputSource(str(path)))
 
 
 def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:

@@ -15,7 +15,7 @@ from sparklog.core.lookup import existing_group
 from sparklog.options.starting_offsets import parse_timestamp_us
 
 TARGETS: Final = tuple(ResetKind)
-_OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
+_OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST, ResetKind.CURRENT)
 
 
 def plan_reset(planning: Planning) -> Plan:

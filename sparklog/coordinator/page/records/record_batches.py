@@ -22,9 +22,10 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
         for name in columns:
             hits = pc.fill_null(pc.match_substring(batch.column(name), query.find.encode()), False)
             matches = hits if matches is None else pc.or_(matches, hits)
-    if query.key:
-        wanted = pa.scalar(query.key.encode(), pa.binary())
-        hits = pc.fill_null(pc.equal(batch.column("key"), wanted), False)
+    if query.searches_key:
+        keys = batch.column("key")
+        wanted = query.wanted_key
+        hits = keys.is_null() if wanted is None else pc.fill_null(pc.equal(keys, pa.scalar(wanted, keys.type)), False)
         hits = pa.repeat(False, batch.num_rows) if mask.key else hits
         matches = hits if matches is None else pc.and_(matches, hits)
     if query.searches and matches is None:
@@ -57,12 +58,14 @@ def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
     return joined.sort_by([(name, direction) for name in names])
 
 
-def sizes(records: pa.Table) -> Int64Array:
+def sizes(records: pa.Table | pa.RecordBatch) -> Int64Array:
     """The size of each record in bytes: of key, value and headers together."""
     total = np.zeros(records.num_rows, dtype=np.int64)
     for name in ("key", "value"):
         total += _lengths(records.column(name))
-    headers = records.column("headers").combine_chunks()
+    headers = records.column("headers")
+    if isinstance(headers, pa.ChunkedArray):
+        headers = headers.combine_chunks()
     if headers.null_count < len(headers):
         flat = headers.flatten()
         ends = np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False))

@@ -45,12 +45,21 @@ class Shape(StrEnum):
     HEX = "hex"
 
 
+class KeyForm(StrEnum):
+    """The ways to name a key: its text, its bytes in hexadecimal, an empty key, or none at all."""
+
+    TEXT = "text"
+    HEX = "hex"
+    EMPTY = "empty"
+    NULL = "null"
+
+
 class RecordQuery(msgspec.Struct, frozen=True):
     """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` sets the beginning.
 
     `at`: pairs of a partition and an offset. `back`: read in the direction opposite to `order`. `find`: text to search
-    for in values and keys; `key`: the whole key to search for; "" for no search. `live`: show the newest records, and
-    read them again and again.
+    for in values and keys; `key`: the whole key to search for, as `keyed` says; "" for no search. `live`: show the
+    newest records, and read them again and again.
     """
 
     partition: int | None = None
@@ -64,6 +73,7 @@ class RecordQuery(msgspec.Struct, frozen=True):
     at: tuple[tuple[int, int], ...] = ()
     back: bool = False
     live: bool = False
+    keyed: KeyForm = KeyForm.TEXT
 
     @property
     def reads_down(self) -> bool:
@@ -73,7 +83,24 @@ class RecordQuery(msgspec.Struct, frozen=True):
     @property
     def searches(self) -> bool:
         """True if the page shows only records that match a search."""
-        return bool(self.find or self.key)
+        return bool(self.find) or self.searches_key
+
+    @property
+    def searches_key(self) -> bool:
+        """True if the page shows only records with one key."""
+        return bool(self.key) or self.keyed in (KeyForm.EMPTY, KeyForm.NULL)
+
+    @property
+    def wanted_key(self) -> bytes | None:
+        """The key to search for; None for records without a key. Raises InvalidInput if it is not hexadecimal."""
+        if self.keyed is KeyForm.NULL:
+            return None
+        if self.keyed is not KeyForm.HEX:
+            return self.key.encode()
+        try:
+            return bytes.fromhex(self.key)
+        except ValueError:
+            raise InvalidInput(f"key: wanted bytes in hexadecimal like 00ff, found {self.key[:80]!r}") from None
 
     @property
     def time_us(self) -> int | None:
@@ -121,7 +148,12 @@ def query_of(given: Mapping[str, str]) -> RecordQuery:
         _at(text.get("at", "")),
         text.get("back") == "1",
         text.get("live") == "1",
+        _choice(text, "keyed", KeyForm.TEXT),
     )
+    if query.key and query.keyed in (KeyForm.EMPTY, KeyForm.NULL):
+        raise InvalidInput(f"key: wanted none beside keyed={query.keyed}, found {query.key[:80]!r}")
+    if query.searches_key:
+        _ = query.wanted_key  # refuses what is not hexadecimal
     if sum((query.offset is not None, bool(query.time), bool(query.at))) > 1:
         raise InvalidInput("an offset and a time: wanted at most one of them as the beginning")
     if query.partition is not None and any(partition != query.partition for partition, _ in query.at):
@@ -145,6 +177,7 @@ def _texts(query: RecordQuery) -> dict[str, str]:
         "at": ",".join(f"{partition}-{offset}" for partition, offset in query.at),
         "back": "1" if query.back else "",
         "live": "1" if query.live else "",
+        "keyed": query.keyed,
     }
 
 

@@ -84,7 +84,8 @@ class Covered:
 class RecordsFound:
     """The records to show: tables in the order in which they were read, each ordered by offset.
 
-    `notes` are sentences on missing records. `searched`, `size_bytes`: the number of records read, and their size.
+    `notes` are sentences on missing records. `searched`, `size_bytes`: the number of records read, and the size of
+    their keys, values and headers.
     `stopped`: the limit that ended the reading before the page was full; "" for none. `broken`: partitions that could
     not be read further.
     """
@@ -250,7 +251,7 @@ class _Finding:
             with closing(self._scan(piece, section.partition)) as batches:
                 for batch in batches:
                     self._searched += batch.num_rows
-                    self._size_bytes += batch.nbytes
+                    self._size_bytes += int(sizes(batch).sum())
                     next_offset = _offset_after(batch)
                     matches = matching(batch, self._query, self._mask)
                     if not matches.num_rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,14 @@ import pyarrow as pa
 from sparklog.client.describe.record_rows import record_rows
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import ordered, sizes
-from sparklog.coordinator.page.records.record_query import COUNTS, Order, RecordQuery, Shape, address_of_records
+from sparklog.coordinator.page.records.record_query import (
+    COUNTS,
+    KeyForm,
+    Order,
+    RecordQuery,
+    Shape,
+    address_of_records,
+)
 from sparklog.coordinator.page.records.record_reading import RecordsFound
 from sparklog.coordinator.page.records.record_text import ShownBytes, shown_bytes
 from sparklog.core.describe.readable import amount, counted, point_in_time_us
@@ -20,6 +28,7 @@ from sparklog.core.state import ClusterState
 
 _SHOWN_HEADERS: Final = 50  # of one record
 _SHOWN_NOTES: Final = 8
+_MOST_COMMANDS: Final = 8
 _encoder = msgspec.json.Encoder()
 
 
@@ -64,6 +73,7 @@ def record_page(
         "partitions": known.partitions,
         "query": query,
         "shapes": list(Shape),
+        "key_forms": list(KeyForm),
         "counts": sorted({*COUNTS, query.count}),
         "records": rows,
         "problem": problem,
@@ -135,14 +145,21 @@ def summary(query: RecordQuery, result: RecordsFound) -> str:
     """
     verb = "searched" if query.searches else "read"
     read = [covered for covered in result.covered if covered.start < covered.end]
-    records, where = result.searched, ""
+    records, where = _searched(result), ""
     if len(read) == 1:
-        records = min(records, read[0].end - read[0].start)  # others were read, but the page ends before them
         where = f", from offset {read[0].start} to {read[0].end - 1} of partition {read[0].partition}"
     elif read:
         where = f" of {counted(len(read), 'partition')}"
     ended = f"; {result.stopped} is the limit for one page" if result.stopped else ""
     return f"{verb} {counted(records, 'record')}, {amount(result.size_bytes)}{where}{ended}"
+
+
+def _searched(result: RecordsFound) -> int:
+    """The number of records that were read for the page, and lie between its offsets if it is of one partition."""
+    read = [covered for covered in result.covered if covered.start < covered.end]
+    if len(read) != 1:
+        return result.searched
+    return min(result.searched, read[0].end - read[0].start)  # others were read, but the page ends before them
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
@@ -154,7 +171,7 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
     ]
     hidden += [f"the field {'.'.join(field)} of values" for field in mask.fields]
     notes = [f"masked by a rule of this coordinator: {', '.join(hidden)}"] if hidden else []
-    if (query.find and (mask.hides_values or mask.key)) or (query.key and mask.key):
+    if (query.find and (mask.hides_values or mask.key)) or (query.searches_key and mask.key):
         unsearched = [name for name, hides in (("keys", mask.key), ("values", mask.hides_values)) if hides]
         notes.append(f"a search does not look into {' and '.join(unsearched)} of this topic, because they are masked")
     return notes
@@ -191,18 +208,22 @@ def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> st
 
 
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
-    """The command line that prints the records of this page, from the page's first offset on.
+    """The command line that prints the records of this page, partition by partition; "" if there is none.
 
-    The command does not search, so it also prints records that do not match the query. If the page was not read from
-    exactly one partition, the command prints all records of the topic. On a live page, it prints only new records, as
-    they arrive.
+    There is none for a search that left records out, because a command does not search, nor for a page with records of
+    more than `_MOST_COMMANDS` partitions. On a live page, the command prints only new records, as they arrive.
     """
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:
         return f"{command} --offset end --follow"
-    read = [] if result is None else [covered for covered in result.covered if covered.start < covered.end]
-    if len(read) != 1:
-        return command
-    (only,) = read
-    records = min(result.searched, only.end - only.start) if result is not None else 0
-    return f"{command} --partition {only.partition} --offset {only.start} --num {max(records, 1)} --format json"
+    records = None if result is None else ordered(result.tables, Order.OLDEST)
+    if result is None or records is None or (query.searches and records.num_rows < _searched(result)):
+        return ""
+    of_partition = Counter(records.column("partition").to_pylist())
+    first = {covered.partition: covered.start for covered in result.covered}
+    if len(of_partition) > _MOST_COMMANDS:
+        return ""
+    return "; ".join(
+        f"{command} --partition {partition} --offset {first[partition]} --num {count} --format json"
+        for partition, count in sorted(of_partition.items())
+    )
