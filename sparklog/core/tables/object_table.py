@@ -257,9 +257,9 @@ class ObjectTable(BlockTable):
 def _n0_range(block: Block) -> tuple[int, int]:
     """Return the smallest and the largest n0 of a block: (1, 0) if it has no rows. Looks at all rows the first time."""
     n0 = block.columns["n0"]
-    found = (int(n0.min()), int(n0.max())) if block.rows else (1, 0)
-    block.derived["n0"] = found
-    return found
+    bounds = (int(n0.min()), int(n0.max())) if block.rows else (1, 0)
+    block.derived["n0"] = bounds
+    return bounds
 
 
 def _number_in(block: Block, upload: NewObject) -> ObjectNumber | None:
