@@ -11,7 +11,7 @@ import pytest
 import sparklog
 from sparklog.client.restoring import restore_cluster as restore_module
 from sparklog.client.restoring.found_stores import FoundStores
-from sparklog.client.restoring.restore_cluster import restore_cluster
+from sparklog.client.restoring.restore_cluster import Restored, restore_cluster
 from sparklog.core.errors import (
     ChainDamaged,
     ClusterAlreadyExists,
@@ -160,7 +160,8 @@ def test_a_restore_that_has_begun_is_finished_though_no_store_that_was_found_kno
 
     with before_call(monkeypatch, "encode_entry", other_run), pytest.raises(Conflict, match="another run"):
         once_copied.restore("c", without=["b"])
-    begun = once_copied.restored().connection.follower.state.chain_id
+    with once_copied.restored() as cluster:
+        begun = cluster.connection.follower.state.chain_id
     shutil.rmtree(once_copied.stores["b"])
     shutil.rmtree(Path(once_copied.new_url, "meta", "log"))
     shutil.rmtree(Path(once_copied.new_url, "meta", "snapshot"))
@@ -178,7 +179,8 @@ def test_a_restore_that_another_one_overtakes_behind_the_marks_has_its_outcome(
     lost.append("1")
     shutil.rmtree(lost.url)
     place = lost.new_url if is_same_place else str(lost.folder / "other")
-    find, calls, others = FoundStores.find, iter(range(9)), []
+    find, calls = FoundStores.find, iter(range(9))
+    others: list[Restored] = []
 
     def late(stores: FoundStores) -> None:
         if next(calls) == 1:
@@ -189,7 +191,7 @@ def test_a_restore_that_another_one_overtakes_behind_the_marks_has_its_outcome(
     if is_same_place:
         assert lost.restore("a").chain_id == others[0].chain_id
     else:
-        with pytest.raises(Conflict, match=f"was restored as {'.*'} meanwhile, by another run: connect to"):
+        with pytest.raises(Conflict, match=r"was restored as .* meanwhile, by another run: connect to"):
             lost.restore("a")
     with sparklog.connect(place) as cluster:
         assert values(cluster) == ["1"]
