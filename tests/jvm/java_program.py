@@ -28,7 +28,12 @@ def run_java(
     """Run the program `name` of this folder to its end. Skips the test without a compiler."""
     path = os.pathsep.join([_classes(name).name, str(jar()), f"{_JARS}/*"])
     command = [java(), "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=env)
+    with tempfile.TemporaryFile() as errors:  # no pipe: a process that Java has started may outlive it
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=timeout_s, env=env)
+        errors.seek(0)
+        return subprocess.CompletedProcess(
+            command, done.returncode, done.stdout, errors.read().decode(errors="replace")
+        )
 
 
 @cache
