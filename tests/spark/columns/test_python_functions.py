@@ -61,7 +61,7 @@ def of_a_row(frame: DataFrame) -> DataFrame:
 
 def of_text(frame: DataFrame) -> DataFrame:
     """Spark itself makes rows of the columns before the function."""
-    return frame.select(sql.udf(int, "int")(sql.expr("cast(value as string)")).alias("n"))
+    return frame.select(sql.udf(lambda text: int(text), "int")(sql.expr("cast(value as string)")).alias("n"))
 
 
 def scalar_pandas(frame: DataFrame) -> DataFrame:
@@ -184,6 +184,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+@pytest.mark.filterwarnings("ignore:In Python 3.6")  # hints would need pandas at import
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_function_in_python_takes_what_java_reads(cluster: Cluster, columnar: SparkSession, kind: Kind) -> None:
     if HANGING_FUNCTIONS is not None:
