@@ -39,16 +39,6 @@ class MessageNumbers(NamedTuple):
     codec: str | None
 
 
-class NumberPlaces(NamedTuple):
-    """The positions of the same numbers in a message."""
-
-    body_start: int
-    body_bytes: int
-    rows: int
-    nodes: int
-    buffers: int
-
-
 def schema_metadata(message: pa.Buffer) -> tuple[dict[bytes, bytes], int]:
     """Return the custom metadata of the schema message at the beginning of `message`, and the length of that message.
 
@@ -87,14 +77,6 @@ def batch_numbers(message: pa.Buffer) -> MessageNumbers:
         )
     except struct.error as error:
         raise Malformed("metadata that end too early") from error
-
-
-def number_places(message: pa.Buffer) -> NumberPlaces:
-    """Return the places of the numbers in a record batch message in which none is 0: those are left out."""
-    opened = _OpenedMessage(message, _RECORD_BATCH)
-    rows, nodes, buffers = opened.metadata.fields(opened.header, 3)
-    vectors = (PREFIX_BYTES + opened.metadata.target(field) + INT32.size for field in (nodes, buffers))
-    return NumberPlaces(opened.body_start, PREFIX_BYTES + opened.body_length, PREFIX_BYTES + rows, *vectors)
 
 
 def _codec(metadata: _Flatbuffer, compression: int) -> str:

@@ -11,8 +11,9 @@ from sparklog.core.errors import Damaged
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
 from sparklog.log.message_decoder import MessageDecoder
-from sparklog.log.message_metadata import INT64, Malformed, batch_numbers, number_places
+from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+from tests.jvm.hostile import Places
 
 # Numbers of field nodes and buffers of RAW_SCHEMA
 KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
@@ -38,7 +39,7 @@ def read(message: bytearray, columns: list[str] | None = None) -> pa.RecordBatch
 
 
 def set_node(message: bytearray, node: int, *, length: int | None = None, nulls: int | None = None) -> bytearray:
-    at = number_places(pa.py_buffer(bytes(message))).nodes + 16 * node
+    at = Places(message).nodes + 16 * node
     for place, number in ((at, length), (at + 8, nulls)):
         if number is not None:
             INT64.pack_into(message, place, number)
@@ -46,7 +47,7 @@ def set_node(message: bytearray, node: int, *, length: int | None = None, nulls:
 
 
 def set_buffer(message: bytearray, buffer: int, *, start: int | None = None, length: int | None = None) -> bytearray:
-    at = number_places(pa.py_buffer(bytes(message))).buffers + 16 * buffer
+    at = Places(message).buffers + 16 * buffer
     for place, number in ((at, start), (at + 8, length)):
         if number is not None:
             INT64.pack_into(message, place, number)
@@ -73,7 +74,7 @@ def test_a_message_as_it_was_written_is_read() -> None:
 
 def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
     message = set_offsets(encoded(2), VALUE_ENDS, 0, 3000, 16)
-    refused(message, "Arrow can't decode it: In column 1: .*ffset")
+    refused(message, "Arrow can't decode column value: .*ffset")
     body = pa.py_buffer(bytes(message))
     with pytest.raises(Damaged, match=r"record batch at byte 480 of k: it can't be decoded: "):
         list(decode("k", 480, body, [body.size], [crc32c(body)], ["value"]))
@@ -83,7 +84,9 @@ def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
 
 
 def test_a_last_offset_beyond_the_data_is_refused() -> None:
-    refused(set_offsets(encoded(2), VALUE_ENDS, 0, 8, 4000), "In column 0: .*ffset|buffer", ["value"])
+    refused(
+        set_offsets(encoded(2), VALUE_ENDS, 0, 8, 4000), "Arrow can't decode column value: .*(ffset|buffer)", ["value"]
+    )
 
 
 @pytest.mark.parametrize("nulls", [0, 2, -1, 2**40])
@@ -114,7 +117,7 @@ def test_each_column_has_as_many_rows_as_the_batch(length: int) -> None:
 @pytest.mark.parametrize("rows", [-1, 2**31, 2**62])
 def test_a_batch_has_a_possible_number_of_rows(rows: int) -> None:
     message = encoded()
-    INT64.pack_into(message, number_places(pa.py_buffer(bytes(message))).rows, rows)
+    INT64.pack_into(message, Places(message).rows, rows)
     refused(message, f"a batch of {rows} rows")
 
 
@@ -151,8 +154,27 @@ def test_a_compressed_buffer_holds_as_many_bytes_as_it_claims(compression: str) 
     numbers = batch_numbers(pa.py_buffer(bytes(message)))
     at = numbers.body_start + numbers.buffers[2 * VALUE_DATA]
     INT64.pack_into(message, at, INT64.unpack_from(message, at)[0] + 8)
-    refused(message, "Arrow can't decode it", ["value"])
+    refused(message, "Corrupt ZSTD compressed data|an LZ4 frame with another length than 40008 bytes", ["value"])
+    INT64.pack_into(message, at, 40_000 - 8)
+    refused(message, "Destination buffer is too small|another length than 39992 bytes", ["value"])
     refused(set_buffer(encoded(5000, compression), VALUE_DATA, length=7), "a compressed buffer of 7 bytes", ["value"])
+
+
+def test_a_buffer_is_one_lz4_frame_and_nothing_else() -> None:
+    """Arrow's stream would read several frames and skip others, which Java refuses."""
+    frame = pa.compress(b"".join(b"%08d" % row for row in range(5000)), "lz4", asbytes=True)
+    for wrong, found in (
+        (frame + pa.compress(b"", "lz4", asbytes=True), "bytes after an LZ4 frame"),
+        (frame + bytes(8), "bytes after an LZ4 frame"),
+        (struct.pack("<II", 0x184D2A50, 0) + frame, "no LZ4 frame"),
+        (frame[:-4], "an LZ4 frame without an end"),
+        (frame[:200], "an LZ4 frame without an end"),
+    ):
+        message = encoded(5000, "lz4")
+        start = len(message)
+        message += struct.pack("<q", 40_000) + wrong
+        set_buffer(message, VALUE_DATA, start=start - Places(message).body, length=8 + len(wrong))
+        refused(message, found, ["value"])
 
 
 def test_columns_that_are_not_wanted_are_not_looked_at() -> None:
