@@ -80,10 +80,7 @@ class MessageDecoder:
         self._wanted = _wanted(schema, tuple(columns))
 
     def decode(self, message: pa.Buffer) -> pa.RecordBatch:
-        """Decode a message. Raises Malformed: here every error of Arrow becomes one.
-
-        Only a lack of memory is no fault of the bytes.
-        """
+        """Decode a message. Raises Malformed."""
         wanted = self._wanted
         numbers = batch_numbers(message)
         if (len(numbers.nodes), len(numbers.buffers)) != (2 * wanted.nodes, 2 * wanted.buffers):
@@ -102,6 +99,7 @@ class _StoredColumns:
         self._body = body
 
     def column(self, column: _Column) -> pa.Array:
+        """Return a column, all of it checked. Every error of Arrow becomes Malformed, except a lack of memory."""
         try:
             array = self._array(column.kind, column.node, column.buffer)
             array.validate(full=True)

@@ -127,7 +127,7 @@ def _rows(dice: random.Random, schema: pa.Schema, rows: int, start: int, *, null
 class Places:
     """Where the numbers of a message lie: found as Arrow's flatbuffers describe them."""
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes | bytearray) -> None:
         self.bytes = message
         self.body = 8 + self._int(4, "<i")
         table = 8 + self._int(8, "<I")
