@@ -81,6 +81,10 @@ class MessageDecoder:
 
     def decode(self, message: pa.Buffer) -> pa.RecordBatch:
         """Decode a message. Raises Malformed."""
+        return pa.RecordBatch.from_arrays(self.arrays(message), schema=self._wanted.schema)
+
+    def arrays(self, message: pa.Buffer) -> list[pa.Array]:
+        """Decode a message into its columns. Raises Malformed."""
         wanted = self._wanted
         numbers = batch_numbers(message)
         if (len(numbers.nodes), len(numbers.buffers)) != (2 * wanted.nodes, 2 * wanted.buffers):
@@ -88,7 +92,7 @@ class MessageDecoder:
         if not 0 <= numbers.rows <= _MOST_ROWS:
             raise Malformed(f"a batch of {numbers.rows} rows")
         stored = _StoredColumns(numbers, message.slice(numbers.body_start))
-        return pa.RecordBatch.from_arrays([stored.column(column) for column in wanted.columns], schema=wanted.schema)
+        return [stored.column(column) for column in wanted.columns]
 
 
 class _StoredColumns:
@@ -176,7 +180,7 @@ def _unpacked(stored: pa.Buffer, codec: str) -> pa.Buffer:
     most = min(_MOST_BYTES, _MOST_RATIO[codec] * packed.size)
     if not 0 <= raw <= most:
         raise Malformed(f"a length of {raw} bytes before compression")
-    # zstd refuses to unpack another number of bytes. For LZ4 Arrow would return memory that nobody wrote.
+    # zstd refuses to unpack another number of bytes. For LZ4, Arrow would return bytes that were never written.
     return _of_lz4_frame(packed, raw) if codec == "lz4" else pa.decompress(packed, raw, codec)
 
 

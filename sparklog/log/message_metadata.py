@@ -13,6 +13,7 @@ import pyarrow as pa
 
 PREFIX_BYTES: Final = 8  # before the metadata of a message: a marker, and the length of the metadata
 INT8, INT16, INT32, INT64 = (struct.Struct(f"<{form}") for form in "bhiq")
+_OFFSETS: Final = [struct.Struct(f"<{count}h") for count in range(6)]  # of the fields of a table
 _PREFIX: Final = struct.Struct("<Ii")
 _CONTINUATION: Final = 0xFFFFFFFF
 _SCHEMA, _RECORD_BATCH = 1, 3  # in the union MessageHeader
@@ -126,14 +127,15 @@ class _Flatbuffer:
         """The number at a position."""
         if at < 0:
             raise Malformed("metadata that point before their beginning")
-        return int(form.unpack_from(self._bytes, at)[0])
+        number: int = form.unpack_from(self._bytes, at)[0]
+        return number
 
     def fields(self, table: int, count: int) -> list[int]:
         """The positions of the first `count` fields of a table."""
         vtable = table - self.number(INT32, table)
         room = self.number(INT16, vtable) - 3  # a field counts if it begins before the end of the vtable
         present = min(count, max(0, room // 2))
-        offsets = struct.unpack_from(f"<{present}h", self._bytes, vtable + 4)
+        offsets = _OFFSETS[present].unpack_from(self._bytes, vtable + 4)
         return [table + offset if offset else 0 for offset in offsets] + [0] * (count - present)
 
     def target(self, field: int) -> int:
