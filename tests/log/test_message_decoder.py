@@ -18,7 +18,7 @@ from tests.jvm.hostile import Places
 # Numbers of field nodes and buffers of RAW_SCHEMA
 KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
 KEY_BITS, KEY_ENDS, KEY_DATA, VALUE_BITS, VALUE_ENDS, VALUE_DATA = range(6)
-LIST_ENDS, PAIR_KEY_ENDS, TIME_DATA = 7, 10, 16
+LIST_ENDS, PAIR_KEY_ENDS, HEADER_KEY_DATA, TIME_DATA = 7, 10, 11, 16
 PLACE = TopicPartition(TopicId(7), PartitionIndex(3))
 
 
@@ -175,6 +175,57 @@ def test_a_buffer_is_one_lz4_frame_and_nothing_else() -> None:
         message += struct.pack("<q", 40_000) + wrong
         set_buffer(message, VALUE_DATA, start=start - Places(message).body, length=8 + len(wrong))
         refused(message, found, ["value"])
+
+
+@pytest.mark.parametrize("flags", [0, 4, 8, 16, 28])
+def test_an_lz4_frame_may_have_a_length_and_checksums(flags: int) -> None:
+    content = b"8 bytes!"
+    start = struct.pack("<BB", 0x60 | flags, 0x40) + (struct.pack("<q", len(content)) if flags & 8 else b"")
+    frame = struct.pack("<I", 0x184D2204) + start + bytes([short_xxh32(start) >> 8 & 0xFF])
+    frame += struct.pack("<I", 0x80000000 | len(content)) + content  # a block that is not compressed
+    frame += (struct.pack("<I", short_xxh32(content)) if flags & 16 else b"") + bytes(4)
+    frame += struct.pack("<I", short_xxh32(content)) if flags & 4 else b""
+    message = encoded(5000, "lz4")
+    end = len(message)
+    message += struct.pack("<q", len(content)) + frame
+    set_buffer(message, HEADER_KEY_DATA, start=end - Places(message).body, length=8 + len(frame))
+    ends = struct.pack("<q", -1) + struct.pack("<5001i", 0, *[8] * 5000)
+    message += bytes(-len(message) % 8)
+    set_buffer(message, PAIR_KEY_ENDS, start=len(message) - Places(message).body, length=len(ends))
+    first = read(message + ends, ["headers"]).column(0)[0]
+    assert first.as_py() == [{"key": "8 bytes!", "value": b"x"}]
+
+
+def short_xxh32(data: bytes) -> int:
+    """The checksum in LZ4 frames, of fewer than 16 bytes."""
+
+    def mixed(number: int, bits: int, factor: int) -> int:
+        number &= 0xFFFFFFFF
+        return (number << bits | number >> (32 - bits)) * factor & 0xFFFFFFFF
+
+    found = 0x165667B1 + len(data)
+    words = len(data) // 4
+    for word in struct.unpack_from(f"<{words}I", data):
+        found = mixed(found + word * 0xC2B2AE3D, 17, 0x27D4EB2F)
+    for byte in data[4 * words :]:
+        found = mixed(found + byte * 0x165667B1, 11, 0x9E3779B1)
+    found = (found ^ found >> 15) * 0x85EBCA77 & 0xFFFFFFFF
+    found = (found ^ found >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
+    return found ^ found >> 16
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 40000 failed")
+
+    monkeypatch.setattr("sparklog.log.message_decoder._unpacked", no_memory)
+    with pytest.raises(MemoryError, match="malloc of size 40000 failed"):
+        read(encoded(5000, "zstd"), ["value"])
+
+
+def test_no_headers_have_no_nulls() -> None:
+    assert read(encoded(headers=None), ["headers"]).column(0).to_pylist() == [None] * 3
+    refused(set_node(encoded(headers=None), HEADER_VALUES, nulls=1), "no headers with 1 nulls", ["headers"])
 
 
 def test_columns_that_are_not_wanted_are_not_looked_at() -> None:
