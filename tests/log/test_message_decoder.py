@@ -233,6 +233,11 @@ def test_columns_that_are_not_wanted_are_not_looked_at() -> None:
     assert read(message, ["key", "timestamp"]).column(0).to_pylist() == [None, b"key"]
 
 
+def test_the_bits_of_a_column_without_nulls_are_not_looked_at() -> None:
+    message = set_buffer(encoded(), VALUE_BITS, start=2**40, length=7)
+    assert read(message, ["value"]).column(0).to_pylist() == [b"12345678"] * 3
+
+
 def test_metadata_of_other_columns_or_another_kind_of_message_are_refused() -> None:
     sink = pa.BufferOutputStream()
     batch = pa.record_batch({"key": pa.array([b"k"])})
