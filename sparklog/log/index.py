@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from sparklog.log.message_metadata import Malformed, batch_numbers, schema_metad
 from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
 
+T = TypeVar("T")
 INDEX_FORMAT_KEY: Final = b"sparklog.index"
 
 INDEX_SCHEMA: Final = pa.schema(
@@ -58,6 +59,7 @@ COMPACTED_INDEX_SCHEMA: Final = pa.schema(
     metadata={INDEX_FORMAT_KEY: b"2"},
 )
 _INDEX_SCHEMAS: Final = {b"1": INDEX_SCHEMA, b"2": COMPACTED_INDEX_SCHEMA}
+_DECODERS: Final = {format_: MessageDecoder(schema, schema.names) for format_, schema in _INDEX_SCHEMAS.items()}
 
 
 # topic id, partition, records, position, length, smallest and largest timestamp in microseconds
@@ -201,11 +203,11 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
         raise Damaged(f"index {key}: wanted {counted(named.index_size_bytes, 'byte')}, found {buffer.size:,}")
     verify(buffer, named.index_crc32c, "index", key, 0)
     try:
-        schema, rows = _opened("index", key, buffer, INDEX_FORMAT_KEY, _INDEX_SCHEMAS)
-        batch = MessageDecoder(schema, schema.names).decode(rows)
+        decoder, rows = _opened("index", key, buffer, INDEX_FORMAT_KEY, _DECODERS)
+        columns = decoder.arrays(rows)
     except Malformed as error:
         raise Damaged(f"index {key}: its checksum is right, but it can't be decoded: {error}") from error
-    index = Index(**{name: numpy_of(batch.column(name)) for name in schema.names})
+    index = Index(*map(numpy_of, columns))
     _check_places(index, key)
     return index
 
@@ -258,10 +260,8 @@ def _index_of_object(key: str, body: pa.Buffer) -> Index:
     return index_of(rows, crcs, offsets if schema is COMPACTED_SCHEMA else None)
 
 
-def _opened(
-    what: str, key: str, body: pa.Buffer, format_key: bytes, known: Mapping[bytes, pa.Schema]
-) -> tuple[pa.Schema, pa.Buffer]:
-    """Return the schema in `known` that belongs to the format number of a file, and the messages after its schema.
+def _opened(what: str, key: str, body: pa.Buffer, format_key: bytes, known: Mapping[bytes, T]) -> tuple[T, pa.Buffer]:
+    """Return the value in `known` that belongs to the format number of a file, and the messages after its schema.
 
     The number is in the metadata of the file's schema, under `format_key`; it alone says which columns the file has.
     Raises Malformed, and UnsupportedVersion if the number is not in `known`; `what` and `key` name the file.

@@ -2,7 +2,7 @@
 
 A checksum shows that the bytes are those that were written, not that they are right. If lengths or offsets are wrong,
 Arrow reads beyond a buffer, or shows memory that it never wrote. So every number is checked here before it is used, and
-Arrow never sees the metadata of a stored message: it gets a message of our own that describes the same buffers.
+Arrow never sees the metadata of a stored message: its arrays are made from the buffers, one by one.
 
     1. the message is a record batch, and its metadata can be read
     2. the columns are those of the schema, each with as many rows as the batch
@@ -24,15 +24,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from sparklog.log.message_metadata import (
-    INT64,
-    Malformed,
-    MessageNumbers,
-    NumberPlaces,
-    batch_numbers,
-    number_places,
-    schema_metadata,
-)
+from sparklog.log.message_metadata import INT64, Malformed, MessageNumbers, batch_numbers
 from sparklog.log.records_schema import HEADERS, STORED_HEADERS
 
 _STORED: Final = -1  # in place of the length before compression: the buffer is not compressed
@@ -40,208 +32,178 @@ _STORED: Final = -1  # in place of the length before compression: the buffer is 
 _MOST_RATIO: Final = {"zstd": 1 << 15, "lz4": 255}
 _MOST_BYTES: Final = (1 << 31) - 9  # of a buffer before compression: a Java array holds no more
 _MOST_ROWS: Final = (1 << 31) - 1
-_NULL_BITS: Final = 0, 2, 3, 6  # the first buffer of each node: of lists of headers, headers, their keys, their values
+_BYTES: Final = pa.binary()
+_PAIR: Final = STORED_HEADERS.value_type
+_NO_PAIRS: Final = pa.nulls(0, _PAIR)
+_LZ4_START: Final = struct.Struct("<IB")  # of a frame: a magic number and flags
+_LZ4_MAGIC: Final = 0x184D2204
+_UINT32: Final = struct.Struct("<I")
 
 
 class _Column(NamedTuple):
-    """A column of a schema: its type, and which field nodes and buffers are its own."""
+    """A column of a schema: its type, and the numbers of its first field node and its first buffer."""
 
+    name: str
     kind: pa.DataType
     node: int
-    nodes: int
     buffer: int
+
+
+class _Wanted(NamedTuple):
+    """The wanted columns of a schema, in its order, and how many field nodes and buffers all its columns have."""
+
+    schema: pa.Schema
+    columns: tuple[_Column, ...]
+    nodes: int
     buffers: int
-
-    @property
-    def is_of_numbers(self) -> bool:
-        return self.buffers == 2
-
-    @property
-    def is_of_headers(self) -> bool:
-        return self.nodes > 1
 
 
 @functools.lru_cache(maxsize=64)
-def _columns(schema: pa.Schema) -> tuple[_Column, ...]:
+def _wanted(schema: pa.Schema, names: tuple[str, ...]) -> _Wanted:
     columns = []
     node = buffer = 0
     for field in schema:
-        nodes, buffers = (4, 9) if field.type == HEADERS else (1, 3 if field.type == pa.binary() else 2)
-        columns.append(_Column(field.type, node, nodes, buffer, buffers))
+        columns.append(_Column(field.name, field.type, node, buffer))
+        nodes, buffers = (4, 9) if field.type == HEADERS else (1, 3 if field.type == _BYTES else 2)
         node, buffer = node + nodes, buffer + buffers
-    return tuple(columns)
+    chosen = tuple(column for column in columns if column.name in names)
+    return _Wanted(pa.schema([schema.field(column.name) for column in chosen]), chosen, node, buffer)
 
 
 class MessageDecoder:
     """Decodes messages of `schema`, restricted to `columns`: at least one. Batches have them in the schema's order.
 
-    Other columns are neither checked nor decompressed. Columns stored uncompressed are views of the message. Not
-    thread-safe.
+    Other columns are neither checked nor decompressed. Columns stored uncompressed are views of the message.
     """
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
-        fields = sorted(schema.get_field_index(name) for name in columns)
-        every = _columns(schema)
-        self._counts = 2 * sum(column.nodes for column in every), 2 * sum(column.buffers for column in every)
-        self._columns = [every[at] for at in fields]
-        self._schema = self._stored = pa.schema([schema.field(at) for at in fields])
-        if HEADERS in self._schema.types:  # Arrow would refuse keys that are not UTF-8
-            self._stored = pa.schema(
-                [field.with_type(STORED_HEADERS) if field.type == HEADERS else field for field in self._schema]
-            )
-        self._parts = _Parts(self._stored.serialize())
-        # Threads for each batch take longer than they save: tasks and partitions are read in parallel as it is.
-        options = pa.ipc.IpcReadOptions(use_threads=False)
-        self._stream = pa.ipc.open_stream(pa.PythonFile(self._parts, "r"), options=options)
+        self._wanted = _wanted(schema, tuple(columns))
 
     def decode(self, message: pa.Buffer) -> pa.RecordBatch:
-        """Decode a message. Raises Malformed: here every error of Arrow becomes one.
+        """Decode a message. Raises Malformed."""
+        return pa.RecordBatch.from_arrays(self.arrays(message), schema=self._wanted.schema)
 
-        Only a lack of memory is no fault of the bytes.
-        """
+    def arrays(self, message: pa.Buffer) -> list[pa.Array]:
+        """Decode a message into its columns. Raises Malformed."""
+        wanted = self._wanted
+        numbers = batch_numbers(message)
+        if (len(numbers.nodes), len(numbers.buffers)) != (2 * wanted.nodes, 2 * wanted.buffers):
+            raise Malformed("columns of another schema")
+        if not 0 <= numbers.rows <= _MOST_ROWS:
+            raise Malformed(f"a batch of {numbers.rows} rows")
+        stored = _StoredColumns(numbers, message.slice(numbers.body_start))
+        return [stored.column(column) for column in wanted.columns]
+
+
+class _StoredColumns:
+    """The columns in the body of a message."""
+
+    def __init__(self, numbers: MessageNumbers, body: pa.Buffer) -> None:
+        self._numbers = numbers
+        self._body = body
+
+    def column(self, column: _Column) -> pa.Array:
+        """Return a column, all of it checked. Every error of Arrow becomes Malformed, except a lack of memory."""
         try:
-            return self._decoded(message, batch_numbers(message))
+            array = self._array(column.kind, column.node, column.buffer)
+            array.validate(full=True)
         except MemoryError:
             raise
-        except (pa.ArrowException, OSError, StopIteration) as error:
-            raise Malformed(f"Arrow can't decode it: {error}") from error
+        except (pa.ArrowException, OSError) as error:
+            raise Malformed(f"Arrow can't decode column {column.name}: {error}") from error
+        # Arrow would refuse keys that are not UTF-8, so they were bytes until here.
+        return array.view(HEADERS) if column.kind == HEADERS else array
 
-    def _decoded(self, message: pa.Buffer, parsed: MessageNumbers) -> pa.RecordBatch:
-        if (len(parsed.nodes), len(parsed.buffers)) != self._counts:
-            raise Malformed("columns of another schema")
-        if not 0 <= parsed.rows <= _MOST_ROWS:
-            raise Malformed(f"a batch of {parsed.rows} rows")
-        body = message.slice(parsed.body_start)
-        nodes: list[int] = []
-        buffers: list[int] = []
-        for column in self._columns:
-            _add_column(column, parsed, body, nodes, buffers)
-        self._parts.begin(_template(self._stored, parsed.codec).of(parsed.rows, nodes, buffers, body.size), body)
-        batch = self._stream.read_next_batch()
-        batch.validate(full=True)
-        return batch if self._stored is self._schema else self._with_headers(batch)
+    def _array(self, kind: pa.DataType, node: int, buffer: int) -> pa.Array:
+        rows, nulls = self._node(node)
+        if rows != self._numbers.rows:
+            raise Malformed(f"a column of {rows} rows")
+        if kind == HEADERS:
+            ends = self._buffer(buffer + 1)
+            pairs = self._pairs(node + 1, buffer + 2)
+            return pa.Array.from_buffers(STORED_HEADERS, rows, [self._bits(buffer, nulls), ends], nulls, 0, [pairs])
+        if kind == _BYTES:
+            return self._binary(node, buffer)
+        if nulls:
+            raise Malformed(f"numbers with {nulls} nulls")
+        return pa.Array.from_buffers(kind, rows, [None, self._buffer(buffer + 1)], 0)
 
-    def _with_headers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [column.view(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+    def _binary(self, node: int, buffer: int) -> pa.Array:
+        rows, nulls = self._node(node)
+        buffers = [self._bits(buffer, nulls), self._buffer(buffer + 1), self._buffer(buffer + 2)]
+        return pa.Array.from_buffers(_BYTES, rows, buffers, nulls)
 
-
-def _add_column(column: _Column, parsed: MessageNumbers, body: pa.Buffer, nodes: list[int], buffers: list[int]) -> None:
-    """Check the nodes and buffers of a column, and add them to `nodes` and `buffers`."""
-    own_nodes = parsed.nodes[2 * column.node : 2 * (column.node + column.nodes)]
-    own_buffers = list(parsed.buffers[2 * column.buffer : 2 * (column.buffer + column.buffers)])
-    lengths, nulls = own_nodes[::2], own_nodes[1::2]
-    if lengths[0] != parsed.rows:
-        raise Malformed(f"a column of {lengths[0]} rows")
-    if min(nulls) < 0:  # Arrow would count them
-        raise Malformed(f"a column with {min(nulls)} nulls")
-    if column.is_of_numbers and nulls[0]:
-        raise Malformed(f"numbers with {nulls[0]} nulls")
-    if column.is_of_headers:
-        if not lengths[1] == lengths[2] == lengths[3] or not 0 <= lengths[1] <= _MOST_ROWS:
+    def _pairs(self, node: int, buffer: int) -> pa.Array:
+        """The headers of all rows: nodes and buffers of the pairs, of their keys, and of their values."""
+        (count, nulls), (keys, null_keys), (values, null_values) = (self._node(node + at) for at in range(3))
+        if not count == keys == values or not 0 <= count <= _MOST_ROWS:
             raise Malformed("headers of different lengths")
-        if nulls[1] or nulls[2]:
+        if nulls or null_keys:
             raise Malformed("headers without keys")
-        if not lengths[1]:  # then their buffers may be anything
-            if nulls[3]:
-                raise Malformed(f"no headers with {nulls[3]} nulls")
-            own_buffers[4:] = [0] * len(own_buffers[4:])
-    for count, at in zip(nulls, _NULL_BITS, strict=False):
-        if not count:  # the bits may be anything
-            own_buffers[2 * at] = own_buffers[2 * at + 1] = 0
-    for at in range(0, len(own_buffers), 2):
-        _check_buffer(own_buffers[at], own_buffers[at + 1], body, parsed.codec)
-    nodes += own_nodes
-    buffers += own_buffers
+        if count:
+            children = [self._binary(node + 1, buffer + 1), self._binary(node + 2, buffer + 4)]
+            return pa.Array.from_buffers(_PAIR, count, [None], 0, 0, children)
+        if null_values:
+            raise Malformed(f"no headers with {null_values} nulls")
+        return _NO_PAIRS  # their buffers may be anything
+
+    def _node(self, node: int) -> tuple[int, int]:
+        """The length and the number of nulls of a field node."""
+        rows, nulls = self._numbers.nodes[2 * node : 2 * node + 2]
+        if nulls < 0:  # Arrow would count them
+            raise Malformed(f"a column with {nulls} nulls")
+        return rows, nulls
+
+    def _bits(self, buffer: int, nulls: int) -> pa.Buffer | None:
+        return self._buffer(buffer) if nulls else None  # without nulls the bits may be anything
+
+    def _buffer(self, buffer: int) -> pa.Buffer:
+        start, length = self._numbers.buffers[2 * buffer : 2 * buffer + 2]
+        if start < 0 or length < 0 or start + length > self._body.size:
+            raise Malformed("a buffer out of bounds")
+        if start % 8:
+            raise Malformed(f"a buffer at byte {start}")
+        stored = self._body.slice(start, length)
+        return _unpacked(stored, self._numbers.codec) if self._numbers.codec and length else stored
 
 
-def _check_buffer(start: int, length: int, body: pa.Buffer, codec: str | None) -> None:
-    if start < 0 or length < 0 or start + length > body.size:
-        raise Malformed("a buffer out of bounds")
-    if start % 8:
-        raise Malformed(f"a buffer at byte {start}")
-    if codec is None or not length:
-        return
-    if length < INT64.size:
-        raise Malformed(f"a compressed buffer of {length} bytes")
-    (raw,) = INT64.unpack_from(body, start)
-    most = min(_MOST_BYTES, _MOST_RATIO[codec] * (length - INT64.size))
-    if raw != _STORED and not 0 <= raw <= most:
+# ---- compressed buffers -----------------------------------------------------------------------------------
+
+
+def _unpacked(stored: pa.Buffer, codec: str) -> pa.Buffer:
+    if stored.size < INT64.size:
+        raise Malformed(f"a compressed buffer of {stored.size} bytes")
+    (raw,) = INT64.unpack_from(stored)
+    packed = stored.slice(INT64.size)
+    if raw == _STORED:
+        return packed
+    most = min(_MOST_BYTES, _MOST_RATIO[codec] * packed.size)
+    if not 0 <= raw <= most:
         raise Malformed(f"a length of {raw} bytes before compression")
+    # zstd refuses to unpack another number of bytes. For LZ4, Arrow would return bytes that were never written.
+    return _of_lz4_frame(packed, raw) if codec == "lz4" else pa.decompress(packed, raw, codec)
 
 
-# ---- the message that Arrow gets --------------------------------------------------------------------------
+def _of_lz4_frame(packed: pa.Buffer, raw: int) -> pa.Buffer:
+    if _lz4_frame_bytes(packed) != packed.size:
+        raise Malformed("bytes after an LZ4 frame")
+    stream = pa.CompressedInputStream(pa.BufferReader(packed), "lz4")
+    plain = stream.read_buffer(raw)
+    if plain.size != raw or stream.read(1):
+        raise Malformed(f"an LZ4 frame with another length than {raw} bytes")
+    return plain
 
 
-class _Template(NamedTuple):
-    """The metadata of a message as Arrow writes them, and where its numbers are."""
-
-    metadata: bytes
-    places: NumberPlaces
-
-    def of(self, rows: int, nodes: Sequence[int], buffers: Sequence[int], body_bytes: int) -> pa.Buffer:
-        """The metadata of a message with these numbers."""
-        made = bytearray(self.metadata)
-        INT64.pack_into(made, self.places.body_bytes, body_bytes)
-        INT64.pack_into(made, self.places.rows, rows)
-        struct.pack_into(f"<{len(nodes)}q", made, self.places.nodes, *nodes)
-        struct.pack_into(f"<{len(buffers)}q", made, self.places.buffers, *buffers)
-        return pa.py_buffer(made)
-
-
-@functools.lru_cache(maxsize=64)
-def _template(schema: pa.Schema, codec: str | None) -> _Template:
-    """Return the template for batches of a schema. It is made from one row: Arrow leaves out numbers that are 0."""
-    row = pa.RecordBatch.from_arrays([_one_row(field.type) for field in schema], schema=schema)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
-        writer.write_batch(row)
-    stream = sink.getvalue()
-    message = stream.slice(schema_metadata(stream)[1])
-    places = number_places(message)
-    return _Template(message.slice(0, places.body_start).to_pybytes(), places)
-
-
-def _one_row(kind: pa.DataType) -> pa.Array:
-    data = [pa.py_buffer(b"")] if kind == pa.binary() else []
-    children = [pa.nulls(0, kind.value_type)] if kind == STORED_HEADERS else []
-    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(8)), *data], children=children)
-
-
-class _Parts:
-    """Presents buffers as one file, so that Arrow reads from them without a copy.
-
-    Arrow calls `read_buffer` if a Python file has that method. It reads schema, metadata and body one by one.
-    """
-
-    closed = False
-
-    def __init__(self, *parts: pa.Buffer) -> None:
-        self._position = 0
-        self.begin(*parts)
-
-    def begin(self, *parts: pa.Buffer) -> None:
-        """Continue with these buffers, whatever is left of those before."""
-        self._parts = list(parts)
-        self._at = 0  # in the first of them
-
-    def readable(self) -> bool:
-        return True
-
-    def read_buffer(self, size_bytes: int) -> pa.Buffer:
-        while len(self._parts) > 1 and self._at == self._parts[0].size:
-            del self._parts[0]
-            self._at = 0
-        part = self._parts[0].slice(self._at, min(size_bytes, self._parts[0].size - self._at))
-        self._at += part.size
-        self._position += part.size
-        return part
-
-    def read(self, size_bytes: int) -> bytes:
-        return bytes(self.read_buffer(size_bytes))
-
-    def tell(self) -> int:
-        return self._position
-
-    def close(self) -> None:
-        """Do nothing: memory needs no closing."""
+def _lz4_frame_bytes(packed: pa.Buffer) -> int:
+    """Return the length of the LZ4 frame at the beginning of `packed` (LZ4 Frame Format 1.6): Arrow would read more."""
+    try:
+        magic, flags = _LZ4_START.unpack_from(packed)
+        if magic != _LZ4_MAGIC:
+            raise Malformed("no LZ4 frame")
+        at = 15 if flags & 8 else 7  # with or without the length of the content
+        checksum = 4 if flags & 16 else 0  # of each block
+        while size := _UINT32.unpack_from(packed, at)[0]:
+            at += _UINT32.size + (size & 0x7FFFFFFF) + checksum
+    except struct.error as error:
+        raise Malformed("an LZ4 frame without an end") from error
+    return at + _UINT32.size + (4 if flags & 4 else 0)  # with or without a checksum of the content

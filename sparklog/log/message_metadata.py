@@ -13,6 +13,7 @@ import pyarrow as pa
 
 PREFIX_BYTES: Final = 8  # before the metadata of a message: a marker, and the length of the metadata
 INT8, INT16, INT32, INT64 = (struct.Struct(f"<{form}") for form in "bhiq")
+_OFFSETS: Final = [struct.Struct(f"<{count}h") for count in range(6)]  # of the fields of a table
 _PREFIX: Final = struct.Struct("<Ii")
 _CONTINUATION: Final = 0xFFFFFFFF
 _SCHEMA, _RECORD_BATCH = 1, 3  # in the union MessageHeader
@@ -37,16 +38,6 @@ class MessageNumbers(NamedTuple):
     nodes: tuple[int, ...]
     buffers: tuple[int, ...]
     codec: str | None
-
-
-class NumberPlaces(NamedTuple):
-    """The positions of the same numbers in a message."""
-
-    body_start: int
-    body_bytes: int
-    rows: int
-    nodes: int
-    buffers: int
 
 
 def schema_metadata(message: pa.Buffer) -> tuple[dict[bytes, bytes], int]:
@@ -87,14 +78,6 @@ def batch_numbers(message: pa.Buffer) -> MessageNumbers:
         )
     except struct.error as error:
         raise Malformed("metadata that end too early") from error
-
-
-def number_places(message: pa.Buffer) -> NumberPlaces:
-    """Return the places of the numbers in a record batch message in which none is 0: those are left out."""
-    opened = _OpenedMessage(message, _RECORD_BATCH)
-    rows, nodes, buffers = opened.metadata.fields(opened.header, 3)
-    vectors = (PREFIX_BYTES + opened.metadata.target(field) + INT32.size for field in (nodes, buffers))
-    return NumberPlaces(opened.body_start, PREFIX_BYTES + opened.body_length, PREFIX_BYTES + rows, *vectors)
 
 
 def _codec(metadata: _Flatbuffer, compression: int) -> str:
@@ -144,14 +127,15 @@ class _Flatbuffer:
         """The number at a position."""
         if at < 0:
             raise Malformed("metadata that point before their beginning")
-        return int(form.unpack_from(self._bytes, at)[0])
+        number: int = form.unpack_from(self._bytes, at)[0]
+        return number
 
     def fields(self, table: int, count: int) -> list[int]:
         """The positions of the first `count` fields of a table."""
         vtable = table - self.number(INT32, table)
         room = self.number(INT16, vtable) - 3  # a field counts if it begins before the end of the vtable
         present = min(count, max(0, room // 2))
-        offsets = struct.unpack_from(f"<{present}h", self._bytes, vtable + 4)
+        offsets = _OFFSETS[present].unpack_from(self._bytes, vtable + 4)
         return [table + offset if offset else 0 for offset in offsets] + [0] * (count - present)
 
     def target(self, field: int) -> int:

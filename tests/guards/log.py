@@ -39,8 +39,10 @@ GUARDS: Final = (
         "rebuilt-topic",
         "An index that is rebuilt says of each batch what the batch says, not what the chain says.",
         "sparklog/log/index.py",
-        "        rows.append((*_place(key, start, metadata), batch",
-        "        rows.append((named.topic_id, _place(key, start, metadata)[1], batch",
+        "        return _index_of_object(key, buffer)\n",
+        "        index = _index_of_object(key, buffer)\n"
+        '        object.__setattr__(index, "topic_id", np.full(len(index), named.topic_id, np.int32))\n'
+        "        return index\n",
         (
             "tests/coordinator/access/test_foreign_uploads.py::"
             "test_an_upload_of_another_topic_that_was_never_committed_shows_nothing",

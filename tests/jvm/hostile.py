@@ -124,10 +124,10 @@ def _rows(dice: random.Random, schema: pa.Schema, rows: int, start: int, *, null
 # ---- spoiling -------------------------------------------------------------------------------------
 
 
-class _Places:
+class Places:
     """Where the numbers of a message lie: found as Arrow's flatbuffers describe them."""
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes | bytearray) -> None:
         self.bytes = message
         self.body = 8 + self._int(4, "<i")
         table = 8 + self._int(8, "<I")
@@ -160,7 +160,7 @@ class _Places:
 
 def spoilt_message(dice: random.Random, message: bytes) -> bytes:
     """A message that differs from `message` in one way, and is as long."""
-    places = _Places(message)
+    places = Places(message)
     body = bytearray(message)
     filled = [number for number in range(places.buffer_count) if places.span(number)[1]]
     match dice.randrange(9):
@@ -188,7 +188,7 @@ def spoilt_message(dice: random.Random, message: bytes) -> bytes:
     return bytes(body)
 
 
-def _with_other_number(dice: random.Random, places: _Places, buffer: int) -> bytes:
+def _with_other_number(dice: random.Random, places: Places, buffer: int) -> bytes:
     start, length = places.span(buffer)
     body = bytearray(places.bytes)
     stored = bytes(body[start : start + length])

@@ -11,13 +11,14 @@ from sparklog.core.errors import Damaged
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
 from sparklog.log.message_decoder import MessageDecoder
-from sparklog.log.message_metadata import INT64, Malformed, batch_numbers, number_places
+from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+from tests.jvm.hostile import Places
 
 # Numbers of field nodes and buffers of RAW_SCHEMA
 KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
 KEY_BITS, KEY_ENDS, KEY_DATA, VALUE_BITS, VALUE_ENDS, VALUE_DATA = range(6)
-LIST_ENDS, PAIR_KEY_ENDS, TIME_DATA = 7, 10, 16
+LIST_ENDS, PAIR_KEY_ENDS, HEADER_KEY_DATA, TIME_DATA = 7, 10, 11, 16
 PLACE = TopicPartition(TopicId(7), PartitionIndex(3))
 
 
@@ -38,7 +39,7 @@ def read(message: bytearray, columns: list[str] | None = None) -> pa.RecordBatch
 
 
 def set_node(message: bytearray, node: int, *, length: int | None = None, nulls: int | None = None) -> bytearray:
-    at = number_places(pa.py_buffer(bytes(message))).nodes + 16 * node
+    at = Places(message).nodes + 16 * node
     for place, number in ((at, length), (at + 8, nulls)):
         if number is not None:
             INT64.pack_into(message, place, number)
@@ -46,7 +47,7 @@ def set_node(message: bytearray, node: int, *, length: int | None = None, nulls:
 
 
 def set_buffer(message: bytearray, buffer: int, *, start: int | None = None, length: int | None = None) -> bytearray:
-    at = number_places(pa.py_buffer(bytes(message))).buffers + 16 * buffer
+    at = Places(message).buffers + 16 * buffer
     for place, number in ((at, start), (at + 8, length)):
         if number is not None:
             INT64.pack_into(message, place, number)
@@ -73,7 +74,7 @@ def test_a_message_as_it_was_written_is_read() -> None:
 
 def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
     message = set_offsets(encoded(2), VALUE_ENDS, 0, 3000, 16)
-    refused(message, "Arrow can't decode it: In column 1: .*ffset")
+    refused(message, "Arrow can't decode column value: .*ffset")
     body = pa.py_buffer(bytes(message))
     with pytest.raises(Damaged, match=r"record batch at byte 480 of k: it can't be decoded: "):
         list(decode("k", 480, body, [body.size], [crc32c(body)], ["value"]))
@@ -83,7 +84,9 @@ def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
 
 
 def test_a_last_offset_beyond_the_data_is_refused() -> None:
-    refused(set_offsets(encoded(2), VALUE_ENDS, 0, 8, 4000), "In column 0: .*ffset|buffer", ["value"])
+    refused(
+        set_offsets(encoded(2), VALUE_ENDS, 0, 8, 4000), "Arrow can't decode column value: .*(ffset|buffer)", ["value"]
+    )
 
 
 @pytest.mark.parametrize("nulls", [0, 2, -1, 2**40])
@@ -114,7 +117,7 @@ def test_each_column_has_as_many_rows_as_the_batch(length: int) -> None:
 @pytest.mark.parametrize("rows", [-1, 2**31, 2**62])
 def test_a_batch_has_a_possible_number_of_rows(rows: int) -> None:
     message = encoded()
-    INT64.pack_into(message, number_places(pa.py_buffer(bytes(message))).rows, rows)
+    INT64.pack_into(message, Places(message).rows, rows)
     refused(message, f"a batch of {rows} rows")
 
 
@@ -151,13 +154,88 @@ def test_a_compressed_buffer_holds_as_many_bytes_as_it_claims(compression: str) 
     numbers = batch_numbers(pa.py_buffer(bytes(message)))
     at = numbers.body_start + numbers.buffers[2 * VALUE_DATA]
     INT64.pack_into(message, at, INT64.unpack_from(message, at)[0] + 8)
-    refused(message, "Arrow can't decode it", ["value"])
+    refused(message, "Corrupt ZSTD compressed data|an LZ4 frame with another length than 40008 bytes", ["value"])
+    INT64.pack_into(message, at, 40_000 - 8)
+    refused(message, "Destination buffer is too small|another length than 39992 bytes", ["value"])
     refused(set_buffer(encoded(5000, compression), VALUE_DATA, length=7), "a compressed buffer of 7 bytes", ["value"])
+
+
+def test_a_buffer_is_one_lz4_frame_and_nothing_else() -> None:
+    """Arrow's stream would read several frames and skip others, which Java refuses."""
+    frame = pa.compress(b"".join(b"%08d" % row for row in range(5000)), "lz4", asbytes=True)
+    for wrong, found in (
+        (frame + pa.compress(b"", "lz4", asbytes=True), "bytes after an LZ4 frame"),
+        (frame + bytes(8), "bytes after an LZ4 frame"),
+        (struct.pack("<II", 0x184D2A50, 0) + frame, "no LZ4 frame"),
+        (frame[:-4], "an LZ4 frame without an end"),
+        (frame[:200], "an LZ4 frame without an end"),
+    ):
+        message = encoded(5000, "lz4")
+        start = len(message)
+        message += struct.pack("<q", 40_000) + wrong
+        set_buffer(message, VALUE_DATA, start=start - Places(message).body, length=8 + len(wrong))
+        refused(message, found, ["value"])
+
+
+@pytest.mark.parametrize("flags", [0, 4, 8, 16, 28])
+def test_an_lz4_frame_may_have_a_length_and_checksums(flags: int) -> None:
+    content = b"8 bytes!"
+    start = struct.pack("<BB", 0x60 | flags, 0x40) + (struct.pack("<q", len(content)) if flags & 8 else b"")
+    frame = struct.pack("<I", 0x184D2204) + start + bytes([short_xxh32(start) >> 8 & 0xFF])
+    frame += struct.pack("<I", 0x80000000 | len(content)) + content  # a block that is not compressed
+    frame += (struct.pack("<I", short_xxh32(content)) if flags & 16 else b"") + bytes(4)
+    frame += struct.pack("<I", short_xxh32(content)) if flags & 4 else b""
+    message = encoded(5000, "lz4")
+    end = len(message)
+    message += struct.pack("<q", len(content)) + frame
+    set_buffer(message, HEADER_KEY_DATA, start=end - Places(message).body, length=8 + len(frame))
+    ends = struct.pack("<q", -1) + struct.pack("<5001i", 0, *[8] * 5000)
+    message += bytes(-len(message) % 8)
+    set_buffer(message, PAIR_KEY_ENDS, start=len(message) - Places(message).body, length=len(ends))
+    first = read(message + ends, ["headers"]).column(0)[0]
+    assert first.as_py() == [{"key": "8 bytes!", "value": b"x"}]
+
+
+def short_xxh32(data: bytes) -> int:
+    """The checksum in LZ4 frames, of fewer than 16 bytes."""
+
+    def mixed(number: int, bits: int, factor: int) -> int:
+        number &= 0xFFFFFFFF
+        return (number << bits | number >> (32 - bits)) * factor & 0xFFFFFFFF
+
+    found = 0x165667B1 + len(data)
+    words = len(data) // 4
+    for word in struct.unpack_from(f"<{words}I", data):
+        found = mixed(found + word * 0xC2B2AE3D, 17, 0x27D4EB2F)
+    for byte in data[4 * words :]:
+        found = mixed(found + byte * 0x165667B1, 11, 0x9E3779B1)
+    found = (found ^ found >> 15) * 0x85EBCA77 & 0xFFFFFFFF
+    found = (found ^ found >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
+    return found ^ found >> 16
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 40000 failed")
+
+    monkeypatch.setattr("sparklog.log.message_decoder._unpacked", no_memory)
+    with pytest.raises(MemoryError, match="malloc of size 40000 failed"):
+        read(encoded(5000, "zstd"), ["value"])
+
+
+def test_no_headers_have_no_nulls() -> None:
+    assert read(encoded(headers=None), ["headers"]).column(0).to_pylist() == [None] * 3
+    refused(set_node(encoded(headers=None), HEADER_VALUES, nulls=1), "no headers with 1 nulls", ["headers"])
 
 
 def test_columns_that_are_not_wanted_are_not_looked_at() -> None:
     message = set_offsets(set_buffer(encoded(2), VALUE_DATA, start=2**40), LIST_ENDS, 7)
     assert read(message, ["key", "timestamp"]).column(0).to_pylist() == [None, b"key"]
+
+
+def test_the_bits_of_a_column_without_nulls_are_not_looked_at() -> None:
+    message = set_buffer(encoded(), VALUE_BITS, start=2**40, length=7)
+    assert read(message, ["value"]).column(0).to_pylist() == [b"12345678"] * 3
 
 
 def test_metadata_of_other_columns_or_another_kind_of_message_are_refused() -> None:
