@@ -309,6 +309,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
+        "restore-of-the-living-damaged",
+        "A restored cluster that lives is named, however damaged its copies are: nobody is sent to mend them.",
+        _RESTORES,
+        "            check_lost(stores, self._settings)  # a cluster that lives needs no restore, "
+        "however damaged its copies are\n",
+        "",
+        (f"{_DAMAGE}test_a_restored_cluster_that_lives_is_named_though_all_its_copies_are_damaged",),
+    ),
+    Guard(
         "restore-one-owner",
         "Of two restores to different places one is refused.",
         _RESTORES,
