@@ -33,3 +33,9 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     # Another one: more stores are wiped or set back than have copies.
     "copies of a life that no entry knows are taken for a way to restore": (80089,),
 }
+
+# A seed for each guard of `tests/guards/` that breaks a promise when the guard is gone.
+SEEN: Final = {
+    "copies-lowered": 0,
+    "copies-lowered-first": 27,
+}
