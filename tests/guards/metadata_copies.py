@@ -637,6 +637,33 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
+        "copies-lane-registration",
+        "A process that runs on begins the copies anew, too, once the store is registered again.",
+        "sparklog/chain/mirror/mirrors.py",
+        "        key = store.store, store.registration  #",
+        "        key = store.store, 0  #",
+        (f"{_COPIES}test_a_new_registration_begins_with_a_snapshot",),
+    ),
+    Guard(
+        "copies-old-entries",
+        "If the source has deleted an entry that a store lacks, the store gets a snapshot: it would have a hole.",
+        _STORE_COPY,
+        "            except KeyNotFound:\n                return None\n",
+        "            except KeyNotFound:\n                break\n",
+        (
+            "tests/chain/mirror/test_mirrored_chain.py::"
+            "test_entries_that_the_source_has_deleted_as_old_are_copied_as_a_snapshot",
+        ),
+    ),
+    Guard(
+        "restore-head-of-its-chain",
+        "A restore takes nothing of another chain's state for that of the newest chain.",
+        "sparklog/client/restoring/found_stores.py",
+        "            self.chain_id, self.head = chain_id, Head()",
+        "            self.chain_id = chain_id",
+        ("tests/client/restoring/test_found_stores.py::test_the_state_is_that_of_the_chain_that_is_the_newest_now",),
+    ),
+    Guard(
         "remove-last-copies-registration",
         "A store that was registered again since, as after a loss, is not one that may have copies.",
         "sparklog/core/decide/stores.py",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from sparklog.chain.chain_requests import MirrorEntry
+from sparklog.chain.mirror.mirror import Mirror
 from sparklog.chain.mirror.mirror_place import MirrorPlace
-from sparklog.chain.mirror.mirrored_chain import MirroredChain
+from sparklog.chain.mirror.mirrored_chain import MirroredChain, last_mirrored
 from sparklog.core.errors import KeyNotFound, StoreAccessDenied, StoreUnavailable
+from sparklog.core.state import Store
+from sparklog.core.types import StoreId
 from sparklog.storage.keys import entry_key, void_key
-from tests.chain.chain_kit import new_store
+from tests.chain.chain_kit import new_chain, new_store
 from tests.kit.faulty_store import ALWAYS, FaultyStore
 
 CHAIN = "c" * 32
@@ -44,3 +48,15 @@ def test_a_block_counts_as_deleted_only_if_every_store_has_its_void_mark(
         chain.get(void_key(0))
     MirrorPlace(stores[1 - marked], CHAIN).put_if_absent(void_key(0), b"gone")
     assert bytes(chain.get(void_key(0))) == b"gone"
+
+
+def test_entries_that_the_source_has_deleted_as_old_are_copied_as_a_snapshot() -> None:
+    chain, store = new_chain(), new_store()
+    for _ in range(5):
+        chain.append()
+    head = chain.follower.catch_up()
+    body = bytes(chain.store.inner.get(entry_key(head.n)))
+    chain.store.inner.delete(entry_key(2))
+    mirror = Mirror(chain.store.inner, store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
+    mirror.extend(MirrorEntry(head, body))
+    assert last_mirrored(MirrorPlace(store, CHAIN)) == head.n
