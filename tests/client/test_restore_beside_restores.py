@@ -103,6 +103,25 @@ def test_a_restore_that_gives_another_one_up_puts_its_marks_too(
         append(running, "3")
 
 
+def test_what_another_restore_has_given_up_is_not_given_up_again(
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a run of that other restore needs no --take-over, and not the place that was given up."""
+    lost.append("1")
+    other = lost.folder / "other"
+    interrupted(lost, str(other), monkeypatch, "encode_entry", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(restore_module, "encode_entry", die)
+        with pytest.raises(KeyboardInterrupt):
+            lost.restore("a", take_over=True)
+    shutil.rmtree(other)
+    other.write_text("not a folder")
+    lost.restore("a")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1"]
+        assert len(cluster.connection.follower.state.ancestors) == 3
+
+
 def test_a_restore_that_has_begun_is_not_given_up(lost: LostCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lost.append("1")
     other = str(lost.folder / "other")

@@ -13,6 +13,7 @@ from sparklog.chain.commit import command_group
 from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import (
     ChainDamaged,
+    Conflict,
     StoreUnavailable,
 )
 from sparklog.core.types import StoreId
@@ -96,6 +97,22 @@ def test_damage_on_all_stores_is_found_before_the_first_mark(
     with pytest.raises(ChainDamaged):
         lost.restore("a")
     assert not lost.marks("a", "b", "c")
+
+
+def test_a_restored_cluster_that_lives_is_named_though_all_its_copies_are_damaged(lost: LostCluster) -> None:
+    """As by a restore that was killed at its last step, and is run again."""
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    lost.restore("a")
+    snapshots = [copy for store in "abc" for copy in lost.copied(store, "snapshot")]  # of the new chain only
+    assert snapshots
+    for copy in snapshots:
+        flip(copy)
+    with pytest.raises(Conflict, match=f"is not lost: an earlier restore has begun it at file://{lost.new_url}"):
+        lost.restore("a")
+    shutil.rmtree(lost.new_url)
+    with pytest.raises(ChainDamaged, match="the snapshot of entry"):
+        lost.restore("a")
 
 
 def test_a_gap_is_refused_and_what_is_behind_it_given_up_only_by_name(once_copied: LostCluster) -> None:

@@ -285,7 +285,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "restore-begun",
         "A restore that has begun is not given up.",
         "sparklog/client/restoring/restore_owner.py",
-        "    if existing is not None and not is_mark(existing):",
+        "    if begun.chain_id == other.chain_id or owner.previous in begun.ancestors:",
         "    if False:",
         (f"{_BESIDE_RESTORES}test_a_restore_that_has_begun_is_not_given_up",),
     ),
@@ -307,6 +307,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "tests/maintenance/test_vacuum_after_restore.py::"
             "test_a_vacuum_that_a_restore_overtakes_deletes_no_orphan_any_more",
         ),
+    ),
+    Guard(
+        "restore-of-the-living-damaged",
+        "A restored cluster that lives is named, however damaged its copies are: nobody is sent to mend them.",
+        _RESTORES,
+        "            check_lost(stores, self._settings)  # a cluster that lives needs no restore, "
+        "however damaged its copies are\n",
+        "",
+        (f"{_DAMAGE}test_a_restored_cluster_that_lives_is_named_though_all_its_copies_are_damaged",),
     ),
     Guard(
         "restore-one-owner",
@@ -599,6 +608,68 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        if peer.damaged:\n",
         "        if False:\n",
         (f"{_BESIDE_STORES}test_a_damaged_announcement_may_be_of_a_store_with_the_newest_copies",),
+    ),
+    Guard(
+        "restore-given-up-past",
+        "A restore that was given up already is not given up again: its place need not be there.",
+        "sparklog/client/restoring/restore_owner.py",
+        " if owner.chain_id not in past]",
+        "]",
+        (f"{_BESIDE_RESTORES}test_what_another_restore_has_given_up_is_not_given_up_again",),
+    ),
+    Guard(
+        "restore-keeps-what-was-read",
+        "Entries that a restore has read are not given up if the stores are set back meanwhile.",
+        "sparklog/client/restoring/found_stores.py",
+        "        follower.publish(self.head)  # no entry that was read before is given up\n",
+        "",
+        ("tests/client/restoring/test_found_stores.py::test_entries_that_were_read_before_are_not_given_up",),
+    ),
+    Guard(
+        "copies-unreadable",
+        "An object on a store that can't be read does not count as missing: a restore would end there in silence.",
+        "sparklog/chain/mirror/mirrored_chain.py",
+        "                failure = unavailable\n",
+        "                continue\n",
+        (
+            "tests/chain/mirror/test_mirrored_chain.py::"
+            "test_an_object_on_a_store_that_cannot_be_read_does_not_count_as_missing",
+        ),
+    ),
+    Guard(
+        "copies-lane-registration",
+        "A process that runs on begins the copies anew, too, once the store is registered again.",
+        "sparklog/chain/mirror/mirrors.py",
+        "        key = store.store, store.registration  #",
+        "        key = store.store, 0  #",
+        (f"{_COPIES}test_a_new_registration_begins_with_a_snapshot",),
+    ),
+    Guard(
+        "copies-old-entries",
+        "If the source has deleted an entry that a store lacks, the store gets a snapshot: it would have a hole.",
+        _STORE_COPY,
+        "            except KeyNotFound:\n                return None\n",
+        "            except KeyNotFound:\n                break\n",
+        (
+            "tests/chain/mirror/test_mirrored_chain.py::"
+            "test_entries_that_the_source_has_deleted_as_old_are_copied_as_a_snapshot",
+        ),
+    ),
+    Guard(
+        "restore-head-of-its-chain",
+        "A restore takes nothing of another chain's state for that of the newest chain.",
+        "sparklog/client/restoring/found_stores.py",
+        "            self.chain_id, self.head = chain_id, Head()",
+        "            self.chain_id = chain_id",
+        ("tests/client/restoring/test_found_stores.py::test_the_state_is_that_of_the_chain_that_is_the_newest_now",),
+    ),
+    Guard(
+        "remove-last-copies-registration",
+        "A store that was registered again since, as after a loss, is not one that may have copies.",
+        "sparklog/core/decide/stores.py",
+        "command.others.items() & state.registrations().items()",
+        "command.others.keys() & state.registrations().keys()",
+        ("tests/core/decide/test_stores.py::test_a_store_that_is_registered_again_since_counts_for_no_copies",),
     ),
     Guard(
         "restore-siblings-store",

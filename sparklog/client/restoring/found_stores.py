@@ -226,7 +226,7 @@ class FoundStores:
         for found_store in self.found.values():
             chains.add(found_store.mark.chain_id)
             for owner in found_store.owners.values():
-                chains.update((owner.chain_id, owner.previous, *owner.given_up))
+                chains.update((owner.chain_id, owner.previous))
         return chains
 
     def _peers(self, store: StoreId) -> list[Peer]:

@@ -19,9 +19,12 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Raise Conflict if the newest chain is not lost: an earlier restore began it, and its address still has it."""
-    marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
-    for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
+    """Raise Conflict if the newest chain is not lost: an earlier restore began it, and its address still has it.
+
+    Works with the marks and the id of that chain alone: its copies need not be readable.
+    """
+    marks = [mark for found_store in stores.found.values() for mark in found_store.owners.values()]
+    for place in sorted({mark.cluster for mark in marks if mark.chain_id == stores.chain_id}):
         try:
             chain_there = Follower(open_metadata(place, settings)).catch_up().state.chain_id
         except SparklogError:  # it can't be read, so it may well be lost

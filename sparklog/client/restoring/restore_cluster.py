@@ -147,7 +147,11 @@ class _Restore:
 
     def run(self, *, dry_run: bool) -> Restored:
         stores = self._stores
-        stores.find()
+        try:
+            stores.find()
+        except ChainDamaged:
+            check_lost(stores, self._settings)  # a cluster that lives needs no restore, however damaged its copies are
+            raise
         begun = self._begun()
         if begun is not None:
             return self._finish(*begun, dry_run=dry_run)

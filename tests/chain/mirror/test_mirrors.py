@@ -373,8 +373,9 @@ def test_a_writer_that_runs_on_notices_that_the_store_was_wiped_or_set_back(kept
     assert world.process().write().n == world.whole("b")
 
 
+@pytest.mark.parametrize("runs_on", [True, False])
 @pytest.mark.parametrize("kept", [2, NEAR + 3])
-def test_a_new_registration_begins_with_a_snapshot(kept: int) -> None:
+def test_a_new_registration_begins_with_a_snapshot(kept: int, runs_on: bool) -> None:
     """The store was set back since, and got later copies; then its loss was reported, or it was fenced and is back."""
     world = World("b", metadata_copies="1")
     process = world.process()
@@ -386,7 +387,7 @@ def test_a_new_registration_begins_with_a_snapshot(kept: int) -> None:
     copied = [stored.key for stored in store.inner.list_keys(mirror_key(CHAIN, "meta/log/"))]
     store.inner.delete(copied[1 if kept == 2 else NEAR])  # a hole
     process.submit(ReportLoss(StoreId("b"), 1, "b" * 32))
-    n = world.process().write().n
+    n = (process if runs_on else world.process()).write().n
     newest = MirrorPlace(store.inner, CHAIN).first_key_after(SNAPSHOTS, SNAPSHOTS)
     assert newest is not None
     assert parse_snapshot_key(newest) >= n - 1

@@ -8,6 +8,7 @@ from sparklog.core.commands import (
     AddPartitions,
     AgentDown,
     AgentUp,
+    AlterCluster,
     CreateTopic,
     FenceStore,
     HeldEnd,
@@ -328,6 +329,18 @@ def test_a_store_without_replicas_goes(log: ReplicatedLog) -> None:
     assert D not in log.state.stores
     log.register("d")
     assert log.registration("d") == 4  # no number is used twice
+
+
+def test_a_store_that_is_registered_again_since_counts_for_no_copies(log: ReplicatedLog) -> None:
+    """Its copies may be gone with everything else that it has lost."""
+    log.submit(AlterCluster({"metadata.copies": "1"}))
+    log.register("d")
+    others = {A: log.registration("a")}
+    log.submit(ReportLoss(A, others[A], "another"))
+    with pytest.raises(Conflict, match="store d is the last one that may have copies of the metadata"):
+        log.submit(RemoveStore(D, others))
+    log.submit(RemoveStore(D, {A: log.registration("a")}))
+    assert D not in log.state.stores
 
 
 # ---- config -------------------------------------------------------------------------------------------

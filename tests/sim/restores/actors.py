@@ -12,7 +12,17 @@ from sparklog.chain.owner import check_owner
 from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
 from sparklog.client.connection import Connection
 from sparklog.client.stores.add_store import add_store
-from sparklog.core.commands import AllocateProducer, Command, FenceStore, RaiseFloor, RemoveStore, ReportJob, ReportLoss
+from sparklog.core.commands import (
+    AllocateProducer,
+    AlterCluster,
+    Command,
+    FenceStore,
+    RaiseFloor,
+    RemoveStore,
+    ReportJob,
+    ReportLoss,
+)
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InconsistentClusterId, SparklogError
 from sparklog.core.state import Store
@@ -68,6 +78,8 @@ def operator(world: World, process: Process, url: str, moves: int) -> None:
     for _ in range(moves):
         world.scheduler.sleep(world.dice.choice((50, 500, 3_000)))
         name, move = world.dice.choice(_MOVES)
+        if world.shape.lowers and world.dice.random() < 0.3:
+            name, move = "lower-copies", lower_copies
         try:
             connection = connection or _connect(process, url)
             connection.follower.catch_up()
@@ -161,6 +173,16 @@ def vacuum(world: World, process: Process, connection: Connection) -> None:
             check_owner(stores.get(name), len(state.ancestors))
 
         _delete_old(world, MirrorPlace(stores.get(name), state.chain_id), check)
+
+
+def lower_copies(world: World, process: Process, connection: Connection) -> None:
+    """Lower metadata.copies, by one or to 0; or raise it again."""
+    copies = effective_cluster(connection.follower.state.config).metadata_copies
+    wanted = world.shape.copies
+    if copies == wanted:
+        wanted = world.dice.choice((0, copies - 1))
+    submit(connection, AlterCluster({"metadata.copies": str(wanted)}))
+    world.count("raised" if wanted > copies else "lowered")
 
 
 def _delete_old(world: World, place: ObjectStore, check: Callable[[], None]) -> None:

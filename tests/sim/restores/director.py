@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -18,6 +19,7 @@ GENERATIONS = 4
 WORK_STEPS = 900
 RESTORE_STEPS = 1_500
 PATIENCE_STEPS = 40_000  # in which a restore must end, once nothing goes wrong any more
+_LIVES = re.compile(r"is not lost: an earlier restore has begun it at (?P<url>\S+),")
 
 
 def play(world: World) -> None:
@@ -219,7 +221,15 @@ class _Generation:
             if run.error is None:
                 return
             tried.append(f"{attempt}: {run.error.message}")
+            if (there := _LIVES.search(run.error.message)) is not None:
+                self._use(there["url"])
             attempt = advised(attempt, run.error.message, self._is_known_there)
+
+    def _use(self, url: str) -> None:
+        """Write to the cluster that lives at `url`, as a refusal says: then it is there, as after a success."""
+        world = self.world
+        world.spawn("finder", lambda process: actors.writer(world, process, url, 1))
+        world.scheduler.run(lambda: world.history.current != self.chain, PATIENCE_STEPS)
 
     def _is_known_there(self, name: str) -> str | None:
         """The address of a store that is there, as the operator knows."""

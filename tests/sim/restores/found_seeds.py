@@ -27,8 +27,15 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a damaged peer is another address": (3237, 3252),
     "a restore that is given up leaves a gap in the numbers": (3280,),
     "a dry run makes copies": (3122,),
+    "a restored cluster that lives is not named, as its copies are damaged": (1077,),
     # A promise that was none: another run, with other stores left out, ends what the first one has decided.
     "the arguments of the run that puts the first entry are taken for those of the restore": (70040,),
     # Another one: more stores are wiped or set back than have copies.
     "copies of a life that no entry knows are taken for a way to restore": (80089,),
+}
+
+# A seed for each guard of `tests/guards/` that breaks a promise when the guard is gone.
+SEEN: Final = {
+    "copies-lowered": 0,
+    "copies-lowered-first": 27,
 }

@@ -3,7 +3,8 @@
 P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused.
     It is never refused for entries that a found store has whole, and accepting loss never gives such entries up.
 P2  Once a cluster is restored, no process of the old chain acknowledges anything that the new one lacks, except on
-    stores that the restore was to leave out, until they are added again.
+    stores that the restore was to leave out, until they are added again. Without copies of it (metadata.copies 0 at
+    the last entry restored), nothing can stop the old chain.
 P3  One chain lives at a time; a chain id has one first entry, and one entry of a number.
 P4  A restore that is refused before its first mark changed nothing; nobody is locked out for ever (`director.py`).
 P5  Whatever is refused is refused with an error of sparklog's that has a message.
@@ -106,7 +107,7 @@ class History:
         self._began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.root = ""  # the first chain
-        self.exempted = self.late = 0
+        self.exempted = self.late = self.unprotected = 0
         self._ghosts: dict[bytes, set[str]] = {}  # entries that took a slot again in a wiped place; their holders
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
         self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -185,6 +186,12 @@ class History:
             generation = next(each for each in reversed(self.generations) if each.chain == current)
         hurt = {url for url, store in self.stores.items() if store.hurt_at > generation.step}
         free = self._beside(set(generation.exempt) | hurt, generation)
+        if not wanted:  # the entry that lowered metadata.copies to 0 had them, or should have
+            rests_on = self._rests_on(chain, n)
+            if rests_on <= generation.last:
+                self.unprotected += 1
+                return
+            wanted, holders = self._wanted(chain, rests_on), self.holders_ever(chain, rests_on)
         if 0 < wanted <= len(holders & free):
             self.exempted += 1
             return
@@ -322,10 +329,17 @@ class History:
         return last
 
     def _wanted(self, chain: str, n: int) -> int:
+        """The number of stores that must have the entry. One that lowers metadata.copies needs as many as before."""
         state = self.model(chain, n).state
-        copies = effective_cluster(state.config).metadata_copies
+        heads = [n, n - 1] if n - 1 in self.entries[chain] else [n]
+        copies = max(effective_cluster(self.model(chain, at).state.config).metadata_copies for at in heads)
         here = self.url_of[chain]
         return min(copies, sum(store.url != here for store in state.stores.values()))
+
+    def _rests_on(self, chain: str, n: int) -> int:
+        """The newest entry up to `n` that had to have copies: since then metadata.copies is 0."""
+        first = min(self.entries[chain])
+        return next((at for at in range(n, first, -1) if self._wanted(chain, at)), first)
 
     # ---- a restore succeeded --------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from tests.kit.kernel import finding, reported, trace_hash_elsewhere
+from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.restores.director import Played
-from tests.sim.restores.found_seeds import FOUND
+from tests.sim.restores.found_seeds import FOUND, SEEN
 from tests.sim.restores.prepare import prepare
 
 PARTS = (range(25), range(25, 75), range(75, 125), range(125, 200))  # seeds: `make test` runs the first, a campaign all
@@ -38,6 +39,8 @@ FAULTS = (
     "restorer-died-when-it-had-begun",
     "RegisterStore-during-a-restore",
     "RemoveStore-during-a-restore",
+    "lowered",
+    "raised",
 )
 OFTEN = 3  # in 25 seeds
 
@@ -74,6 +77,14 @@ def test_restores_lose_nothing_and_stop_the_old_chain(seeds: range) -> None:
 def test_a_seed_that_once_broke_a_promise_breaks_none(name: str) -> None:
     for seed in FOUND[name]:
         played(seed)
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_stored_seed_finds_that_a_guard_is_missing(name: str) -> None:
+    with missing(BY_NAME[name]):
+        found = finding(Played(SEEN[name]))
+    assert found is not None, f"seed {SEEN[name]} does not miss {name}"
+    played(SEEN[name])
 
 
 def test_a_seed_always_gives_the_same_run() -> None:

@@ -16,7 +16,7 @@ from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.storage.keys import RESTORES, SNAPSHOTS
-from tests.kit.kernel import SHOWN, Simulation
+from tests.kit.kernel import SHOWN, Simulation, own_dice
 from tests.sim.restores.history import History
 from tests.sim.restores.prepare import enter, leave
 from tests.sim.restores.scheduler import Broken, Process, Scheduler
@@ -39,6 +39,7 @@ class Shape:
     step_ms: int
     stalls: float
     fault_rate: float
+    lowers: bool  # whether the operator lowers metadata.copies, too
 
     @property
     def most_stores(self) -> int:
@@ -46,7 +47,7 @@ class Shape:
         return max(self.stores, 3) + 1
 
 
-def shape_of(dice: random.Random) -> Shape:
+def shape_of(seed: int, dice: random.Random) -> Shape:
     """A shape."""
     stores = dice.choice((2, 3, 3, 4))
     return Shape(
@@ -58,6 +59,7 @@ def shape_of(dice: random.Random) -> Shape:
         step_ms=dice.choice((3, 10, 40)),
         stalls=dice.choice((0.0, 0.003, 0.01)),
         fault_rate=dice.choice((0.0, 0.0, 0.01, 0.03)),
+        lowers=own_dice(seed, "changed-copies").random() < 0.2,
     )
 
 
@@ -68,7 +70,7 @@ class World(Simulation):
         super().__init__(seed)
         self.dice = random.Random(seed)
         self.ids = random.Random(seed + 1)
-        self.shape = shape or shape_of(self.dice)
+        self.shape = shape or shape_of(seed, self.dice)
         self.scheduler = Scheduler(
             self.dice, keenness=self.shape.keenness, step_ms=self.shape.step_ms, stalls=self.shape.stalls
         )
@@ -212,6 +214,7 @@ class World(Simulation):
             self.steps = self.scheduler.steps
             self.counts["stalled"] += self.scheduler.stalled
             self.counts["exempted"] += self.history.exempted
+            self.counts["unprotected"] += self.history.unprotected
             self.counts["late-but-there"] += self.history.late
             leave()
 

@@ -1,0 +1,45 @@
+"""Finding the stores of a lost cluster, and reading its chain from them more than once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.core.config.storage import storage_settings
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.storage.keys import snapshot_key
+from tests.client.lost_cluster import LostCluster
+
+
+def test_entries_that_were_read_before_are_not_given_up(tmp_path: Path) -> None:
+    """The only store is set back meanwhile, and the newest snapshot that turns up there can't be used."""
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    lost.append("1", "2", "3")
+    shutil.rmtree(lost.url)
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    last = stores.head.n
+    place = MirrorPlace(stores.found[StoreId("b")].target, stores.chain_id)
+    lost.copied("b", "log/*")[-1].unlink()
+    place.put_if_absent(snapshot_key(EntryNumber(last + 5)), b"damaged")
+    stores.find()
+    assert stores.head.n == last
+
+
+def test_the_state_is_that_of_the_chain_that_is_the_newest_now(tmp_path: Path) -> None:
+    """The copies of a newer one are lost meanwhile: nothing of its state is taken for that of the older one."""
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    restored = lost.restore("b")
+    shutil.rmtree(lost.new_url)
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert (stores.chain_id, stores.head.state.chain_id) == (restored.chain_id, restored.chain_id)
+    shutil.rmtree(lost.path("b", "copies", stores.chain_id))
+    stores.find()
+    assert (stores.chain_id, stores.head.state.chain_id) == (restored.previous, restored.previous)
