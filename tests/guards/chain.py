@@ -54,6 +54,25 @@ GUARDS: Final = (
         ("tests/chain/commit/test_claim.py::test_ones_own_body_read_back_is_success_however_often_reading_fails",),
     ),
     Guard(
+        "full-after-doubt",
+        "A full store ends a command in doubt at once, not when its time is over.",
+        "sparklog/chain/commit/claim.py",
+        "                raise type(error)(error.message, landed=Landed.UNKNOWN) from error",
+        "                raise self._unknown() from error",
+        (
+            "tests/chain/commit/test_claim.py::"
+            "test_a_full_store_is_its_own_error_but_after_a_put_in_doubt_the_entry_may_have_landed",
+        ),
+    ),
+    Guard(
+        "refused-in-doubt",
+        "A refusal of the store keeps its code, whatever became of an earlier attempt.",
+        "sparklog/chain/commit/command_group.py",
+        "        if maybe and isinstance(error, _REFUSALS):",
+        "        if False:",
+        ("tests/chain/commit/test_committer.py::test_a_refusal_of_the_store_ends_a_command_in_doubt_at_once",),
+    ),
+    Guard(
         "nonce",
         "Two writers of equal entries do not both believe that they have won the slot.",
         "sparklog/chain/commit/committer.py",

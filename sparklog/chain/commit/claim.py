@@ -60,8 +60,8 @@ class Claim:
         """Put the entry, and return the outcome.
 
         If there is none by the deadline, raises OutcomeUnknown if the entry may have landed, else RequestTimedOut.
-        Raises ChainDamaged if the slot holds damaged bytes. Raises an error of the store that a retry can't fix, or
-        OutcomeUnknown if the entry may have landed before that error.
+        Raises ChainDamaged if the slot holds damaged bytes. Raises an error of the store that a retry can't fix; its
+        `landed` is UNKNOWN if the entry may have landed before that error.
         """
         pause_ms = FIRST_PAUSE_MS
         damaged_reads = 0
@@ -106,7 +106,7 @@ class Claim:
             case StoreUnavailable():
                 return None, now
             case SparklogError() as error if self._in_doubt:
-                raise self._unknown() from error
+                raise type(error)(error.message, landed=Landed.UNKNOWN) from error
             case SparklogError() as error:
                 raise error
             case _:

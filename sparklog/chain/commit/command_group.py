@@ -18,11 +18,20 @@ from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append, Command, CommitOffsets, Submission
 from sparklog.core.coordination import Author
 from sparklog.core.decide.command import Decision, decide
-from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
+from sparklog.core.errors import (
+    InvalidInput,
+    Landed,
+    OutcomeUnknown,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+)
 from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
 from sparklog.core.replication.lost_records import version_lost
 from sparklog.core.types import EntryNumber
 
+_REFUSALS = (StoreFull, StoreReadOnly, StoreAccessDenied)
 GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices and offsets
 
 
@@ -63,10 +72,17 @@ class Ticket:
             self.sent = False
 
     def fail(self, error: SparklogError) -> None:
-        """End the command with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed."""
+        """End the command with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed.
+
+        Even then, a refusal of the store keeps its code: callers retry OutcomeUnknown, but only an operator can end a
+        refusal.
+        """
         self.error = error
         maybe = self.sent or self.submission.in_doubt
-        if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
+        if maybe and isinstance(error, _REFUSALS):
+            self.error = type(error)(error.message, landed=Landed.UNKNOWN)
+            self.error.__cause__ = error
+        elif (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
             self.error = OutcomeUnknown(
                 f"command {self.submission.command_id} may have landed, and its outcome could not be read: {error}"
             )

@@ -24,7 +24,7 @@ from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     Conflict,
     InvalidPartitions,
-    OutcomeUnknown,
+    Landed,
     SparklogError,
     UnknownTopicOrPartition,
 )
@@ -88,7 +88,7 @@ class WrittenTopics:
     def created(self) -> Iterator[None]:
         """Create the missing topics. If the block fails, new topics that never had records are deleted again.
 
-        After OutcomeUnknown they stay, because the write may still land.
+        They stay if the write may still land.
         """
         new: dict[str, TopicId] = {}
         try:
@@ -99,7 +99,7 @@ class WrittenTopics:
                     new[self._dead_letter_topic] = self._create_topic(self._dead_letter_topic, 1, {})
             yield
         except BaseException as error:
-            if not isinstance(error, OutcomeUnknown):
+            if not isinstance(error, SparklogError) or error.landed is Landed.NO:
                 self._delete_empty(new)
             raise
 

@@ -28,7 +28,14 @@ from pyspark.sql.types import StructType
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.core.commands import Append, Application, CommitOffsets
 from sparklog.core.describe.readable import amount, counted
-from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidRequiredAcks,
+    KeyNotFound,
+    Landed,
+    OutcomeUnknown,
+    SparklogError,
+)
 from sparklog.core.idempotence.applications import check_run
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks
@@ -178,8 +185,12 @@ class BatchWriter(DataSourceArrowWriter):
         _check_visible(plan, command, {message.host for message in sent})
         try:
             result = commit_append(connection, plan, written, command, self.options.timeout_ms)
-        except OutcomeUnknown as error:
-            raise OutcomeUnknown(f"{error.message}; {self.if_unknown()}") from error
+        except SparklogError as error:
+            if error.landed is not Landed.UNKNOWN:
+                raise
+            # Spark's errors are texts, in which only the code says that the write may have landed.
+            text = error.message if isinstance(error, OutcomeUnknown) else str(error)
+            raise OutcomeUnknown(f"{text}; {self.if_unknown()}") from error
         self._log_written(plan, command, result)
         try:
             _warn(plan, command)

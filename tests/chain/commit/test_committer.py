@@ -30,7 +30,10 @@ from sparklog.core.errors import (
     Landed,
     OutcomeUnknown,
     RequestTimedOut,
+    SparklogError,
+    StoreAccessDenied,
     StoreFull,
+    StoreReadOnly,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
     WriteExpired,
@@ -38,7 +41,7 @@ from sparklog.core.errors import (
 from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
-from tests.kit.faulty_store import Fault
+from tests.kit.faulty_store import ALWAYS, Fault
 
 LOG = "meta/log/"
 
@@ -137,6 +140,21 @@ def test_a_full_store_refuses_and_the_next_append_goes_on(chain: Member) -> None
         chain.append()
     assert caught.value.landed is Landed.NO
     assert chain.append().ranges[0].start == 0
+
+
+@pytest.mark.parametrize("refusal", [StoreFull, StoreReadOnly, StoreAccessDenied])
+def test_a_refusal_of_the_store_ends_a_command_in_doubt_at_once(chain: Member, refusal: type[SparklogError]) -> None:
+    """OutcomeUnknown would be retried until the time of the command is over."""
+    chain.store.plan(Fault.LOST, "put_if_absent", LOG)
+    chain.store.plan(refusal("no space left"), "put_if_absent", LOG, times=ALWAYS)
+    submission = chain.begin(append())
+    for sent in (submission, msgspec.structs.replace(submission, in_doubt=True)):
+        with pytest.raises(refusal) as caught:
+            chain.submit(sent)
+        assert caught.value.landed is Landed.UNKNOWN
+    chain.store.planned.clear()
+    assert chain.submit(msgspec.structs.replace(submission, in_doubt=True)).ranges[0].start == 0
+    assert len(fresh_uploads(chain)) == 1
 
 
 # ---- lost slots, and refusals ---------------------------------------------------------------------
@@ -479,5 +497,6 @@ def test_a_repeat_in_doubt_whose_body_is_refused_stays_in_doubt(chain: Member, m
     submission = chain.begin(append(slices=[0, 1]))
     with pytest.raises(StoreFull):
         chain.submit(submission)
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(StoreFull) as caught:
         chain.submit(msgspec.structs.replace(submission, in_doubt=True))
+    assert caught.value.landed is Landed.UNKNOWN

@@ -24,9 +24,12 @@ from sparklog.core.commands import Submission
 from sparklog.core.errors import (
     InconsistentClusterId,
     InvalidInput,
+    Landed,
     OutcomeUnknown,
     OutOfOrderSequence,
     RecordTooLarge,
+    SparklogError,
+    StoreFull,
 )
 from sparklog.core.records import CommandResult
 from sparklog.core.state_invariants import check
@@ -379,11 +382,16 @@ def test_a_version_of_other_rows_is_no_repeat_if_its_author_says_so(cluster: Clu
     assert values(cluster) == ["a"]
 
 
-def test_unknown_outcome_names_the_write_and_what_to_do(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [OutcomeUnknown("entry 4 was sent and no reply came"), StoreFull("no room", landed=Landed.UNKNOWN)]
+)
+def test_unknown_outcome_names_the_write_and_what_to_do(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: SparklogError
+) -> None:
     cluster.create_topic("t", partitions=1)
 
     def lost(connection: object, submission: Submission, timeout_ms: int) -> CommandResult:
-        raise OutcomeUnknown("entry 4 was sent and no reply came")
+        raise error
 
     monkeypatch.setattr("sparklog.chain.commit.committer.Committer.submit", lost)
     plain, named = begun(cluster, writeId="nightly"), begun(cluster, txnAppId="job", txnVersion=1)
