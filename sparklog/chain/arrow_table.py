@@ -1,4 +1,9 @@
-"""Read Arrow tables of the chain. Their checksums show who wrote them, not that their content is right."""
+"""Read Arrow tables of the chain. A checksum shows that the bytes are those that were written, not that they are right.
+
+Arrow reads the stored metadata here, unlike in `message_decoder.py`: only Python reads these tables, whole and at once.
+Arrow refuses a buffer that is not inside the file, or that does not unpack to the length it claims, and a full
+validation finds wrong offsets, texts and numbers of rows. In Java and for single columns there is nothing like it.
+"""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from functools import partial
 import uvicorn
 
 from sparklog.coordinator.access.renewed_files import Certificate, RenewedFiles, look_again
-from sparklog.coordinator.http.accepting import Accepting
+from sparklog.coordinator.http.acceptor import Acceptor
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.http.server_connections import Connections, limits_here
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.watching.emf import MetricTarget, print_metrics
 from sparklog.coordinator.watching.sampling import sampling
-from sparklog.core.access import JOBS, Access
+from sparklog.core.access import JOBS_PRINCIPAL, Access
 from sparklog.core.coordination import is_coordinator_address
 from sparklog.core.errors import InvalidInput
 from sparklog.wire.this_machine import is_this_machine
@@ -45,15 +45,15 @@ class Protection:
     jobs_sha256: str | None = None
 
     @property
-    def admitted(self) -> Callable[[], Access] | None:
-        """Returns the principals admitted now: those of the access file, and this coordinator's jobs.
+    def current_access(self) -> Callable[[], Access] | None:
+        """A function that returns the present principals: those of the access file, and this coordinator's jobs.
 
         None if there is no access file.
         """
         access, sha256 = self.access, self.jobs_sha256
         if access is None:
             return None
-        return lambda: access.value if sha256 is None else access.value.joined(JOBS, sha256)
+        return lambda: access.value if sha256 is None else access.value.joined(JOBS_PRINCIPAL, sha256)
 
 
 OPEN = Protection()
@@ -129,7 +129,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
     """The HTTP server of a coordinator. It does not handle signals: see `_CoordinatorServer`."""
     certificate = protection.certificate
     config = uvicorn.Config(
-        app_of(service, protection.admitted, protection.masks),
+        app_of(service, protection.current_access, protection.masks),
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
@@ -194,7 +194,7 @@ class _CoordinatorServer(uvicorn.Server):
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        self.servers = [Accepting(listener, self._connections, new, self.config.ssl) for listener in sockets or []]  # type: ignore[misc]
+        self.servers = [Acceptor(listener, self._connections, new, self.config.ssl) for listener in sockets or []]  # type: ignore[misc]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -115,7 +115,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 # The jobs that a coordinator starts itself. Their token is known only to that coordinator.
-JOBS: Final = Principal("sparklog-jobs", (Right(Verb.MAINTAIN, ALL),))
+JOBS_PRINCIPAL: Final = Principal("sparklog-jobs", (Right(Verb.MAINTAIN, ALL),))
 # Any client of a coordinator that listens on its own machine only and has no access file.
 ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))
 
@@ -243,9 +243,9 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
         if not principal.may(need.verb, ALL if name is None else name)
     ]
     if refused:
-        shown = ", ".join(f"{name[:MAX_LENGTH]!r}" for name in refused[:_SHOWN])
+        listed = ", ".join(f"{name[:MAX_LENGTH]!r}" for name in refused[:_SHOWN])
         more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-        raise TopicAuthorizationFailed(_refusal(principal, need.verb, f"topic {shown}{more}", f"{need.verb}:TOPIC"))
+        raise TopicAuthorizationFailed(_refusal(principal, need.verb, f"topic {listed}{more}", f"{need.verb}:TOPIC"))
 
 
 def _check_member(principal: Principal, verb: Verb, group: str, member_id: str, state: ClusterState) -> None:

@@ -63,6 +63,7 @@ from sparklog.core.replication.rewrites import move_log_start, rewritten_everywh
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
+    CopiesLowered,
     Partition,
     ProducerState,
     SequencedBatch,
@@ -253,8 +254,10 @@ def _alter_cluster(state: ClusterState, record: ClusterAltered, at: At) -> None:
     before = effective_cluster(state.config).metadata_copies
     state.config = record.config
     if effective_cluster(state.config).metadata_copies < before:
-        n, owed = state.owed_copies
-        state.owed_copies = at.n, max(before, owed) if n == at.n else before
+        lowered = state.copies_lowered
+        if lowered is not None and lowered.n == at.n:  # by an earlier command of this entry
+            before = max(before, lowered.copies_before)
+        state.copies_lowered = CopiesLowered(at.n, before)
 
 
 def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment) -> None:

@@ -156,7 +156,10 @@ class UnsupportedVersion(InvalidInput):
 
 
 class DuplicateResource(InvalidInput):
-    """A write or a rewrite names an upload that is in the log already, or names one twice. Nothing was changed."""
+    """A write or a rewrite names an upload that is in the log already, or names one twice.
+
+    Nothing was changed unless `landed` says otherwise.
+    """
 
     code = "DUPLICATE_RESOURCE"
 

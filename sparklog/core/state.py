@@ -187,6 +187,13 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
         return version <= self.version and self.lost is None
 
 
+class CopiesLowered(msgspec.Struct, frozen=True, array_like=True):
+    """The last entry that lowered metadata.copies, and the value before it."""
+
+    n: int
+    copies_before: int
+
+
 @dataclass(slots=True)
 class ClusterState:
     """The state of the cluster after entry `n` of the chain; `n` is -1 before entry 0."""
@@ -197,7 +204,7 @@ class ClusterState:
     ancestors: tuple[str, ...] = ()  # the chains that this one was restored from, oldest first
     floor: EntryNumber = EntryNumber(0)
     config: dict[str, str] = field(default_factory=dict)
-    owed_copies: tuple[int, int] = (-1, 0)  # the last entry that lowered metadata.copies, and the value before it
+    copies_lowered: CopiesLowered | None = None
     stores: CopyOnWriteMap[StoreId, Store] = field(default_factory=CopyOnWriteMap)
     topics: CopyOnWriteMap[TopicId, Topic] = field(default_factory=CopyOnWriteMap)
     topic_ids: CopyOnWriteMap[str, TopicId] = field(default_factory=CopyOnWriteMap)
@@ -229,7 +236,7 @@ class ClusterState:
             ancestors=self.ancestors,
             floor=self.floor,
             config=self.config,
-            owed_copies=self.owed_copies,
+            copies_lowered=self.copies_lowered,
             stores=self.stores.fork(),
             topics=self.topics.fork(),
             topic_ids=self.topic_ids.fork(),
@@ -261,13 +268,14 @@ class ClusterState:
     @property
     def lowers_copies(self) -> bool:
         """True if entry `n` lowered metadata.copies. Nothing may follow it until as many stores as before have it."""
-        return self.owed_copies[0] == self.n
+        return self.copies_lowered is not None and self.copies_lowered.n == self.n
 
     @property
     def copies_wanted(self) -> int:
         """Number of other stores that must have entry `n`: the greater value of metadata.copies, before or after it."""
         copies = effective_cluster(self.config).metadata_copies if self.config else 0
-        return max(copies, self.owed_copies[1]) if self.lowers_copies else copies
+        lowered = self.copies_lowered
+        return max(copies, lowered.copies_before) if lowered is not None and lowered.n == self.n else copies
 
     @property
     def first_entry(self) -> EntryNumber:

@@ -63,7 +63,7 @@ def violations(state: ClusterState) -> Iterator[str]:
     slices = state.slices.everything().columns
     yield from _slices(state, slices)
     yield from _objects(state, slices)
-    for numbers in state.objects.of_one_upload():
+    for numbers in state.objects.duplicate_uploads():
         yield f"17: objects {numbers} are the same upload"
     yield from _producers(state)
     yield from _groups(state)

@@ -98,7 +98,7 @@ class JobCommand:
     ) -> None:
         self._cluster = cluster
         self._words = words
-        self._settings = settings if words == LOCAL else _NO_SETTINGS
+        self._first_line = msgspec.json.encode(settings) + b"\n" if words == LOCAL else b""
         self._longest_run_ms = longest_run_ms
 
     async def run(self, job: str) -> JobEnd:
@@ -141,7 +141,7 @@ class JobCommand:
                     await _stopped(await starting)
                 raise
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(self._settings) + b"\n")  # the pipe has room for it
+        process.stdin.write(self._first_line)  # the pipe has room for it
         try:
             async with asyncio.timeout(self._longest_run_ms / 1000):
                 return await process.wait()

@@ -7,12 +7,13 @@ of the ready schedules in conf/ all use that list.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from sparklog.core.config.cluster_config import ClusterConfig
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import install_line
 from sparklog.core.maintenance.schedule import Task
@@ -23,7 +24,7 @@ CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enoug
 
 
 class KnownJob(NamedTuple):
-    """A job, whose function is `run_NAME(cluster_url, **options)` in `sparklog.maintenance`.
+    """A job, whose function, a `RunJob`, is `run_NAME` in `sparklog.maintenance`.
 
     `interval_key`: the cluster's config key with the interval at which schedulers run the job; None if they don't run
     it. `spark_module`: the module of the function if the job works on Spark only; that module may import pyspark.
@@ -54,8 +55,14 @@ JOBS: Final = tuple(job.name for job in KNOWN_JOBS)
 SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is not None)
 
 
-def job_named(name: str) -> Callable[..., JobReport]:
-    """Return the function that runs the job in this process. Its arguments are the cluster's address and `JobOptions`.
+class RunJob(Protocol):
+    """The function of a job. `settings`: as in `JobOptions`; most jobs take its other options, too."""
+
+    def __call__(self, cluster_url: str, *, settings: StorageSettings) -> JobReport: ...
+
+
+def job_named(name: str) -> RunJob:
+    """Return the function that runs the job in this process.
 
     Raises InvalidInput if there is no such job, or if it needs Spark and pyspark is not installed.
     """
@@ -69,7 +76,7 @@ def job_named(name: str) -> Callable[..., JobReport]:
             "--report {report}'"
         )
     module = import_module(job.spark_module or "sparklog.maintenance")
-    run: Callable[..., JobReport] = getattr(module, f"run_{name}")
+    run: RunJob = getattr(module, f"run_{name}")
     return run
 
 

@@ -8,8 +8,8 @@
     SupportsTriggerAvailableNow     4.0, 4.1  an empty class: `StreamReader` works without it
     the partition of an empty plan  4.0, 4.1  None, which `plan_of` accepts
 
-This file tests for features, not versions, because some platforms have a feature earlier. HANGING_FUNCTIONS, a fault of
-one version, is the exception. Importing this file raises InvalidInput unless a Spark with data sources in Python is
+This file tests for features, not versions, because some platforms have a feature earlier. HANGING_UDF_SETTING, a fault
+of one version, is the exception. Importing this file raises InvalidInput unless a Spark with data sources in Python is
 installed.
 """
 
@@ -60,7 +60,7 @@ else:
 
 
 __all__ = [
-    "HANGING_FUNCTIONS",
+    "HANGING_UDF_SETTING",
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
     "arrow_function",
@@ -75,7 +75,7 @@ _DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
 _SPARKS_OF_DELTA: Final = ("4.0", "4.1", "4.2")
 
 # In Spark 4.2.0, `udf` hangs over columns of any source (SPARK-58241), unless this setting is false.
-HANGING_FUNCTIONS: Final = (
+HANGING_UDF_SETTING: Final = (
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled" if pyspark.__version__ == "4.2.0" else None
 )
 

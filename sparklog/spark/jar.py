@@ -48,11 +48,11 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     `setting` returns the value of a setting of Spark, or None.
     """
-    from sparklog.spark.installed import HANGING_FUNCTIONS
+    from sparklog.spark.installed import HANGING_UDF_SETTING
 
-    if HANGING_FUNCTIONS is None or setting(HANGING_FUNCTIONS) == "false":
+    if HANGING_UDF_SETTING is None or setting(HANGING_UDF_SETTING) == "false":
         return None
-    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_FUNCTIONS}=false"
+    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_UDF_SETTING}=false"
 
 
 def check_reader(reader: str) -> None:

@@ -9,12 +9,10 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.names.store_addresses import check_ends, is_relative, scheme_of
+from sparklog.core.names.store_addresses import ON_A_SERVER, check_ends, is_relative, scheme_of
 from sparklog.storage.local.store import LocalStore, local_path
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
-
-_ON_A_SERVER = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs")
 
 
 def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
@@ -27,7 +25,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
     scheme = scheme_of(url)
-    if settings and scheme not in _ON_A_SERVER:
+    if settings and scheme not in ON_A_SERVER:
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:
         case "memory":
@@ -48,8 +46,10 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
             from sparklog.storage.hdfs.store import HdfsStore
 
             return HdfsStore(url, settings or {})
-        case _:
+        case "file" | None:
             return LocalStore(url)
+        case _:
+            raise AssertionError(f"no adapter opens {scheme}://")
 
 
 def absolute_url(url: str) -> str:
@@ -59,7 +59,7 @@ def absolute_url(url: str) -> str:
 
 def has_timeout(url: str) -> bool:
     """True if the store at this absolute address is on a server and so has the setting timeout_ms."""
-    return url.startswith(("s3://", "gs://", "abfs://", "hdfs://"))
+    return url.partition("://")[0] in ON_A_SERVER
 
 
 def is_same_place(url: str, other: str) -> bool:

@@ -20,7 +20,7 @@ from sparklog.core.errors import (
     TryAgain,
 )
 
-MOST_CHARACTERS = 4_000  # of the text of an error: a value in it may be millions long
+MOST_ERROR_CHARACTERS = 4_000  # of the text of an error: a value in it may be millions long
 MISDIRECTED = 421  # RFC 9110: this server can't answer this request
 
 
@@ -36,8 +36,8 @@ class ErrorReply(msgspec.Struct, frozen=True):
 def error_reply(error: SparklogError) -> ErrorReply:
     """The reply that carries the error. A very long text is cut."""
     message = error.message
-    if len(message) > MOST_CHARACTERS:
-        message = f"{message[:MOST_CHARACTERS]}… ({len(message):,} characters)"
+    if len(message) > MOST_ERROR_CHARACTERS:
+        message = f"{message[:MOST_ERROR_CHARACTERS]}… ({len(message):,} characters)"
     return ErrorReply(error.code, message, error.retriable, error.landed)
 
 

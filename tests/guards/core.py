@@ -43,7 +43,7 @@ GUARDS: Final = (
         "uploaded-in-the-future",
         "The same, of each upload that a command names.",
         "sparklog/core/decide/command.py",
-        "    newest = max(_begun(submission))",
+        "    newest = max(_begin_positions(submission))",
         "    newest = submission.n0",
         ("tests/core/decide/test_uploads.py::test_an_upload_can_not_be_begun_in_the_future",),
     ),
@@ -70,8 +70,8 @@ GUARDS: Final = (
         "upload-in-doubt",
         "Whoever tries a write in doubt again is not told that nothing has landed, if its upload is named.",
         "sparklog/core/decide/command.py",
-        "isinstance(error, DuplicateResource) or ",
-        "",
+        "        if submission.in_doubt:\n            find",
+        "        if False:\n            find",
         (
             "tests/core/decide/test_uploads.py::"
             "test_a_refusal_after_an_attempt_in_doubt_does_not_say_that_nothing_has_landed",
@@ -97,7 +97,7 @@ GUARDS: Final = (
         "retired-and-needed",
         "The bytes of a retired object are never deleted while another object is the same upload.",
         "sparklog/core/maintenance/retention_rule.py",
-        "    return np.setdiff1d(due, needed_by_others(state)) if len(due) else due",
+        "    return np.setdiff1d(due, needed_by_others(state, due)) if len(due) else due",
         "    return due",
         (
             "tests/core/maintenance/test_named_uploads.py::"

@@ -707,8 +707,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-lowered",
         "The entry that lowers metadata.copies has as many copies as before.",
         "sparklog/core/state.py",
-        "        return max(copies, self.owed_copies[1]) if self.lowers_copies else copies\n",
-        "        return copies\n",
+        "max(copies, lowered.copies_before) if lowered is not None and lowered.n == self.n else copies",
+        "copies",
         (f"{_COPIES}test_the_entry_that_lowers_the_copies_has_as_many_as_before_and_later_ones_fewer",),
     ),
     Guard(

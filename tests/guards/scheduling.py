@@ -83,8 +83,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "job-token-pipe",
         "The token of a coordinator's jobs reaches no command but this program's own.",
         "sparklog/maintenance/job_command.py",
-        "settings if words == LOCAL else _NO_SETTINGS",
-        "settings",
+        ' if words == LOCAL else b""',
+        "",
         (f"{_COMMAND}test_the_token_of_the_jobs_goes_through_a_pipe_and_only_to_those_of_this_program",),
     ),
     Guard(

@@ -175,11 +175,11 @@ def test_a_job_that_takes_too_long_is_stopped() -> None:
 
 
 READS_ITS_SETTINGS = """
-import os, sys
-line = os.read(0, 4096).decode()
+import os, select, sys
+line = os.read(0, 4096).decode() if select.select([0], [], [], float(sys.argv[1]))[0] else "none"
 seen = open("/proc/self/cmdline").read() + open("/proc/self/environ").read()
 print(line)
-sys.exit(10 + ("ses" "ame" in line) + 2 * ("ses" "ame" in seen))
+sys.exit(10 + (line != "none") + ("ses" "ame" in line) + 4 * ("ses" "ame" in seen))
 """
 
 
@@ -188,15 +188,16 @@ sys.exit(10 + ("ses" "ame" in line) + 2 * ("ses" "ame" in seen))
 def test_the_token_of_the_jobs_goes_through_a_pipe_and_only_to_those_of_this_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = (sys.executable, "-c", READS_ITS_SETTINGS)
     settings = StorageSettings(token="sesame")
 
-    def run() -> str:
+    def run(wait_s: str, *, is_local: bool) -> str:
+        words = (sys.executable, "-c", READS_ITS_SETTINGS, wait_s)
+        if is_local:
+            monkeypatch.setattr(job_command, "LOCAL", words)
         return str(asyncio.run(JobCommand(CLUSTER, words, settings=settings).run("roll")).error)
 
-    assert run().startswith("it ended with exit code 10 and")
-    monkeypatch.setattr(job_command, "LOCAL", words)
-    assert run().startswith("it ended with exit code 11 and")
+    assert run("0.2", is_local=False).startswith("it ended with exit code 10 and"), "not a byte"
+    assert run("60", is_local=True).startswith("it ended with exit code 12 and")
 
 
 def test_a_job_of_this_machine_runs_without_spark_and_its_run_is_in_the_chain(tmp_path: Path) -> None:

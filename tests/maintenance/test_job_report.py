@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import ReportJob
-from sparklog.core.maintenance.job_runs import job_ran
+from sparklog.core.decide.job_reports import decide_report_job
+from sparklog.core.state import ClusterState
 from sparklog.maintenance.job_report import (
-    MOST_FAILURES_IN_CHAIN,
+    FAILURE_COUNTS,
     DeletionResult,
     JobReport,
     PartitionResult,
@@ -43,7 +44,7 @@ def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
     assert len(text) < 100_000
     document = msgspec.json.decode(text)
     assert document["partitions"] == 10_000
-    assert len(document["failures"]) == MOST_FAILURES_IN_CHAIN
+    assert len(document["failures"]) == FAILURE_COUNTS[0]
 
 
 def test_the_record_in_the_chain_is_legal_whatever_the_messages_are() -> None:
@@ -55,7 +56,7 @@ def test_the_record_in_the_chain_is_legal_whatever_the_messages_are() -> None:
     whole = report(rows)
     whole = msgspec.structs.replace(whole, notes=hostile, deletion=DeletionResult(failed=1, messages=hostile))
     text = whole.for_chain()
-    assert job_ran((), ReportJob("roll", 1, 2, 200, text)).report == text
+    assert decide_report_job(ClusterState(), ReportJob("roll", 1, 2, 200, text)).report == text
     assert len(msgspec.json.decode(text)["failures"]) == 10
 
 

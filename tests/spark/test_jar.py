@@ -11,7 +11,7 @@ SETTING = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 
 
 def test_where_functions_in_python_hang_the_setting_is_named_until_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "HANGING_FUNCTIONS", SETTING)
+    monkeypatch.setattr(installed, "HANGING_UDF_SETTING", SETTING)
     for value in (None, "true"):
         advice = function_advice({SETTING: value}.get)
         assert advice is not None
@@ -20,5 +20,5 @@ def test_where_functions_in_python_hang_the_setting_is_named_until_it_is_set(mon
 
 
 def test_where_they_do_not_hang_nothing_is_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "HANGING_FUNCTIONS", None)
+    monkeypatch.setattr(installed, "HANGING_UDF_SETTING", None)
     assert function_advice({SETTING: "true"}.get) is None

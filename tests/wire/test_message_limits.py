@@ -14,7 +14,7 @@ from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.records import Record
 from sparklog.core.types import CommandId, EntryNumber
-from sparklog.wire.error_messages import MOST_CHARACTERS, error_reply
+from sparklog.wire.error_messages import MOST_ERROR_CHARACTERS, error_reply
 from sparklog.wire.messages import JSON, Heartbeat, MemberHeartbeat, SubmitRequest, SubmittedCommand, WaitRequest
 from sparklog.wire.topic_messages import OffsetsRequest, PlanRequest
 
@@ -80,4 +80,4 @@ def test_the_text_of_an_error_is_cut() -> None:
     assert error_reply(SparklogError("x" * 4_000)).message == "x" * 4_000
     long = error_reply(SparklogError("x" * 40 * MIB)).message
     assert long.endswith("xx… (41,943,040 characters)")
-    assert len(long) < MOST_CHARACTERS + 100
+    assert len(long) < MOST_ERROR_CHARACTERS + 100

@@ -169,9 +169,8 @@ class GroupCommit:
             self._make_durable()  # no later put syncs the directory of that entry
             return False
         if head.state.lowers_copies and self._durable_n < head.n:
-            if (
-                confirmed
-            ):  # the entries after it need fewer mirrors, and none of them is looked for the mark of a restore
+            # Later entries need fewer mirrors, and no mirror is then checked for a restore's mark.
+            if confirmed:
                 self._make_durable()
             return False
         if not confirmed:

@@ -37,6 +37,7 @@ from sparklog.core.records import JobRan, LostRecords
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
+    CopiesLowered,
     ProducerState,
     SequencedBatch,
     Store,
@@ -131,7 +132,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ancestors: tuple[str, ...] = ()
     groups: Chunk | None = None
     offsets: tuple[Chunk, ...] = ()
-    owed_copies: tuple[int, int] = (-1, 0)
+    copies_lowered: CopiesLowered | None = None
 
 
 _COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration", "next_group_number")
@@ -206,7 +207,7 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         state.ancestors,
         packed(groups, prepared, known) if groups.groups else None,
         chunks(state.offsets.in_blocks()),
-        state.owed_copies,
+        state.copies_lowered,
     )
     return Prepared(manifest, prepared)
 
@@ -342,7 +343,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             ancestors=manifest.ancestors,
             floor=manifest.floor,
             config=manifest.config,
-            owed_copies=manifest.owed_copies,
+            copies_lowered=manifest.copies_lowered,
             stores=CopyOnWriteMap({known_store.store: known_store for known_store in small.stores}),
             topics=CopyOnWriteMap({topic.topic_id: topic for topic in topics}),
             topic_ids=CopyOnWriteMap({topic.name: topic.topic_id for topic in topics}),

@@ -66,7 +66,7 @@ def commit_append(
 ) -> CommandResult:
     """Commit `command`, which appends the objects in `written`. Logs a warning for each store that lacks some of them.
 
-    Also logs a warning for each topic with records that retention would remove at once, the first time.
+    Also logs a warning for each topic with records that retention would remove at once, once per topic and connection.
 
     `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
     records are on every in-sync replica. `spent_ms` of it have already passed. `refusals_ms`: the time for further

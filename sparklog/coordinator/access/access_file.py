@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sparklog.core.access import ANONYMOUS, JOBS, Access, Principal, parse_right
+from sparklog.core.access import ANONYMOUS, JOBS_PRINCIPAL, Access, Principal, parse_right
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidConfig
 
 _KEYS: Final = ("token_sha256", "rights")
 _NAME: Final = re.compile(r"[a-zA-Z0-9._@-]{1,100}")
-_TAKEN: Final = (ANONYMOUS.name, JOBS.name)
+_TAKEN: Final = (ANONYMOUS.name, JOBS_PRINCIPAL.name)
 _BARE: Final = re.compile(r"[a-zA-Z0-9_-]+")  # a key that TOML takes without quotes
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 

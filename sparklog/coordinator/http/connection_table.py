@@ -17,7 +17,7 @@ class State(Enum):
     """The state of a connection. The value of each member says what the state means."""
 
     HANDSHAKE = "it is accepted, but its TLS handshake, if it needs one, is not complete"
-    REFUSED = "the same, but its only answer will be that there are too many connections"
+    REFUSED = "it is accepted, but its only answer will be that there are too many connections"
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
     RECEIVING = "its request is not complete"
@@ -43,7 +43,8 @@ class ConnectionLimits:
     body_bytes: int = 128 * 2**10
     head_bytes: int = 64 * 2**10
     pipelined: int = 32  # requests of one connection that wait for earlier ones
-    lingering: int = 128  # connections at once, in addition to the others; and as many that are to be refused
+    lingering: int = 128  # connections at once, in addition to the others
+    refusing: int = 128  # connections at once, in addition to the others
     sweep_s: float = 1.0
     evict_receiving_s: float = 1.0  # an honest client sends the head of a request in less
 
@@ -100,7 +101,7 @@ class ConnectionTable(Generic[C]):
         victim = self.victim(now_s)
         if victim is not None:
             return Admission(State.HANDSHAKE, victim)
-        return Admission(State.REFUSED) if self.count(State.REFUSED) < self.limits.lingering else None
+        return Admission(State.REFUSED) if self.count(State.REFUSED) < self.limits.refusing else None
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
         """Put a connection, new or known, into this state. Its time in the state begins at `now_s`."""

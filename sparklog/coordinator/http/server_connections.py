@@ -6,7 +6,7 @@ uvicorn waits for a request without a limit, and accepts any number of connectio
   is dropped after a time (`ConnectionLimits`);
 - when the number of connections is at its limit, a new one replaces one that is idle, or that is slow to send its
   request; if there is none, a few are refused with 503, Retry-After and an error in the usual format, and the rest
-  wait to be accepted (`accepting.py`);
+  wait to be accepted (`acceptor.py`);
 - a connection's requests are answered one after the other, in order, and only a few of them may wait.
 
 If a connection is dropped before an answer, the request may have been applied: clients send the command again under the
@@ -47,7 +47,9 @@ def limits_here() -> ConnectionLimits:
     if files is None:
         return usual
     connections = min(usual.connections, max(files // 2, files - RESERVED_FILES))
-    return replace(usual, connections=connections, lingering=min(usual.lingering, connections // 8))
+    few = connections // 8
+    lingering, refusing = min(usual.lingering, few), min(usual.refusing, few)
+    return replace(usual, connections=connections, lingering=lingering, refusing=refusing)
 
 
 class Connections:
@@ -58,7 +60,7 @@ class Connections:
         self.table: ConnectionTable[ServerConnection] = ConnectionTable(limits)
         self.refused = 0
         self._sweeping: asyncio.TimerHandle | None = None
-        self._reported_s: float | None = None
+        self._reported_s: dict[str, float] = {}  # when the log said this last
 
     @property
     def protocol(self) -> Callable[..., ServerConnection]:
@@ -68,7 +70,13 @@ class Connections:
     def admission(self, now_s: float) -> Admission[ServerConnection] | None:
         """The way to accept one more connection; None if it has to wait. Changes nothing."""
         if self.table.is_full:
-            self._report(now_s)
+            self._report(
+                now_s,
+                "%d connections are open, which is the limit: idle ones are closed for new ones, and while there are "
+                "none, new ones are refused (%d so far)",
+                len(self.table),
+                self.refused,
+            )
         return self.table.admission(now_s)
 
     def enter(
@@ -100,15 +108,16 @@ class Connections:
         if len(self.table):
             self.watch(loop)
 
-    def _report(self, now_s: float) -> None:
-        if self._reported_s is None or now_s >= self._reported_s + REPORT_EVERY_S:
-            self._reported_s = now_s
-            _log.warning(
-                "%d connections are open, which is the limit: idle ones are closed for new ones, and while there are "
-                "none, new ones are refused (%d so far)",
-                len(self.table),
-                self.refused,
-            )
+    def report_failure(self, error: OSError, now_s: float) -> None:
+        """Log that a connection can't be accepted, at most once in REPORT_EVERY_S."""
+        self._report(now_s, "no connection can be accepted: %s; trying again", error.strerror)
+
+    def _report(self, now_s: float, text: str, *values: object) -> None:
+        """Log a warning, each `text` at most once in REPORT_EVERY_S."""
+        last_s = self._reported_s.get(text)
+        if last_s is None or now_s >= last_s + REPORT_EVERY_S:
+            self._reported_s[text] = now_s
+            _log.warning(text, *values)
 
 
 class ServerConnection(HttpToolsProtocol):
@@ -122,7 +131,7 @@ class ServerConnection(HttpToolsProtocol):
         self._received = 0  # bytes of its head, or of its body since its time began
         self._left = 0  # bytes of a reply that the client had not read when its time began
         self._ended = False  # further input is ignored
-        self.arriving: asyncio.Task[object] | None = None  # until its TLS handshake is complete
+        self.handshake: asyncio.Task[object] | None = None  # until its TLS handshake is complete
 
     # ---- events of the transport ----------------------------------------------------------------
 
@@ -219,8 +228,8 @@ class ServerConnection(HttpToolsProtocol):
         self._table.leave(self)
         if self.transport is not None:
             self.transport.abort()
-        elif self.arriving is not None:
-            self.arriving.cancel()
+        elif self.handshake is not None:
+            self.handshake.cancel()
 
     def _look(self) -> None:
         """Find out the present state of the connection, and note it in the table."""

@@ -15,7 +15,7 @@ from sparklog.core.errors import InvalidConfig
 
 ConfigValue = int | float | bool | str | tuple[str, ...]
 
-MOST_CHARACTERS: Final = 300  # of a name that is compared with the known ones
+MOST_NAME_CHARACTERS: Final = 300  # of a name that is compared with the known ones
 LONG_MAX: Final = 2**63 - 1
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # far beyond 64 bits; `int` itself refuses thousands of digits
@@ -122,9 +122,9 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     """The known name that was most likely meant by `name`, ignoring case; None if none is close.
 
     `likeness`, from 0 to 1, is the similarity required (`difflib`). No name is close to one of more than
-    MOST_CHARACTERS.
+    MOST_NAME_CHARACTERS.
     """
-    if len(name) > MOST_CHARACTERS:  # the comparison takes time that grows with both lengths
+    if len(name) > MOST_NAME_CHARACTERS:  # the comparison takes time that grows with both lengths
         return None
     by_folded = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=likeness)
@@ -139,7 +139,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def shown(raw: object) -> str:
     """The `repr` of a value, which shows its type, cut off after 117 characters; for error messages."""
-    text = repr(raw[:MOST_CHARACTERS] if isinstance(raw, str) else raw)
+    text = repr(raw[:MOST_NAME_CHARACTERS] if isinstance(raw, str) else raw)
     return text if len(text) <= 120 else f"{text[:117]}…"
 
 

@@ -57,6 +57,7 @@ from sparklog.core.decide.groups import (
     decide_join_group,
     decide_leave_group,
 )
+from sparklog.core.decide.job_reports import decide_report_job
 from sparklog.core.decide.maintenance import (
     decide_confirm_deleted,
     decide_move_cleaner,
@@ -99,7 +100,6 @@ from sparklog.core.errors import (
 )
 from sparklog.core.idempotence.applications import decide_forget_applications
 from sparklog.core.idempotence.producers import by_producer, check_not_landed
-from sparklog.core.maintenance.job_runs import job_ran
 from sparklog.core.records import At, CommandResult, ProducerAllocated, Record
 from sparklog.core.replication.lost_records import unheard_loss
 from sparklog.core.state import ClusterState
@@ -139,10 +139,14 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
         _check_begun(at.n, submission)
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
+    except DuplicateResource as error:
+        # An earlier attempt may have named the upload, and its result was forgotten.
+        if submission.in_doubt:
+            find = f"the command may have landed: look it up with 'sparklog chain write {submission.command_id}'"
+            raise DuplicateResource(f"{error.message}: {find}", landed=Landed.UNKNOWN) from error
+        raise DuplicateResource(f"{error.message}: upload the records again, under another id") from error
     except SparklogError as error:
-        unknown = error.landed is Landed.NO and submission.in_doubt
-        # If an upload is named already, an earlier attempt may have named it, whose result was forgotten.
-        if unknown and (isinstance(error, DuplicateResource) or not _keeps_result(submission.command)):
+        if error.landed is Landed.NO and submission.in_doubt and not _keeps_result(submission.command):
             error.landed = Landed.UNKNOWN
         raise
 
@@ -198,7 +202,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case AllocateProducer() as command:
             return (_allocate_producer(state, command),)
         case ReportJob() as command:
-            return (job_ran(state.jobs.keys(), command),)
+            return (decide_report_job(state, command),)
         case RegisterStore() as command:
             return decide_register_store(state, command)
         case FenceStore() as command:
@@ -237,7 +241,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             assert_never(submission.command)
 
 
-def _begun(submission: Submission) -> tuple[EntryNumber, ...]:
+def _begin_positions(submission: Submission) -> tuple[EntryNumber, ...]:
     """Return the chain positions at which the command and each of its uploads were begun."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     return (submission.n0, *(object_.n0 for object_ in objects))
@@ -245,7 +249,7 @@ def _begun(submission: Submission) -> tuple[EntryNumber, ...]:
 
 def _check_begun(n: EntryNumber, submission: Submission) -> None:
     """Refuse a command or an upload that begins after entry `n`: FLOOR would not pass it when it passes the others."""
-    newest = max(_begun(submission))
+    newest = max(_begin_positions(submission))
     if newest > n:
         what = "a command" if newest == submission.n0 else "an upload"
         raise InvalidInput(f"{what} begins at a chain position up to {n}, found {newest}")
@@ -253,7 +257,7 @@ def _check_begun(n: EntryNumber, submission: Submission) -> None:
 
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
     """Refuse a command begun before FLOOR, or with objects uploaded before FLOOR, which may have been deleted."""
-    oldest = min(_begun(submission))
+    oldest = min(_begin_positions(submission))
     if oldest < floor:
         raise WriteExpired(
             f"a command must begin at chain position {floor} (FLOOR) or later, command "

@@ -73,11 +73,11 @@ def _check_new(state: ClusterState, objects: Sequence[NewObject]) -> None:
     if len({object_.upload_id for object_ in objects}) < len(objects):
         raise DuplicateResource("a command names each upload once, found one named twice")
     for object_ in objects:
-        number = state.objects.number_of(object_)
+        number = state.objects.find_upload(object_)
         if number is not None:
             raise DuplicateResource(
                 f"a command names new uploads, found {object_.upload_id}, begun at chain position {object_.n0}, which "
-                f"is object {number} already: upload the records again, under another id"
+                f"is object {number} already"
             )
 
 

@@ -1,4 +1,4 @@
-"""Finds records that the next retention run would remove: often their seconds were taken for milliseconds."""
+"""Finds records already past `retention.ms` when written, often because seconds were given as milliseconds."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class ExpiredWrite(msgspec.Struct, frozen=True):
             f"{counted(self.records, 'record')} just written {'is' if is_one else 'are'} older: the next retention run "
             f"would remove {'it' if is_one else 'them'}"
         )
-        as_seconds = self.newest_us * 1000 - now_ms * 1000
-        if -50 * _YEAR_US < as_seconds < _YEAR_US:
+        from_now_us = self.newest_us * 1000 - now_ms * 1000  # if it was given in seconds
+        if -50 * _YEAR_US < from_now_us < _YEAR_US:
             text += f"; the newest is of {point_in_time_us(self.newest_us)}: were seconds given for milliseconds?"
         return text
 

@@ -54,13 +54,13 @@ class NamedUploads:
         return [f"{prefix:0{width}x}" for prefix in range(16**width)]
 
 
-def needed_by_others(state: ClusterState) -> list[ObjectNumber]:
-    """Return the retired objects whose bytes must stay, because an object that is not retired is the same upload.
+def needed_by_others(state: ClusterState, due: Column) -> list[ObjectNumber]:
+    """Return those of the retired objects `due` whose bytes must stay: an object that is not retired needs them.
 
-    There is none, unless the chain has an entry whose author did not check its uploads.
+    More retired objects with that fault may be among them. Empty, unless an entry bypassed `check_uploads`.
     """
     needed: list[ObjectNumber] = []
-    for numbers in state.objects.of_one_upload():
+    for numbers in state.objects.duplicate_uploads(due):
         retired = [number for number in numbers if number in state.retired]
         if len(retired) < len(numbers):
             needed += retired

@@ -106,4 +106,4 @@ def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str]
     object until the delay ends. An object whose bytes another object needs is not due.
     """
     due = state.retired.due(clock_ms, topics)
-    return np.setdiff1d(due, needed_by_others(state)) if len(due) else due
+    return np.setdiff1d(due, needed_by_others(state, due)) if len(due) else due

@@ -9,16 +9,26 @@ from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import InvalidInput
 
 MAX_LENGTH: Final = 2_048
+# The schemes of stores on servers, each with the one of canonical addresses. `open_store` has an adapter for each.
+ON_A_SERVER: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "abfs": "abfs",
+    "abfss": "abfs",
+    "hdfs": "hdfs",
+}
+_KNOWN: Final = ("file", *ON_A_SERVER, "memory")
+_OFFERED: Final = ("file", *dict.fromkeys(ON_A_SERVER.values()), "memory", "http")
+_WITH_HOST: Final = "|".join((*ON_A_SERVER, "memory", "http", "https"))
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_NO_SLASHES: Final = re.compile(r"(?i:s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory):(?!/)")
-_NO_COLON: Final = re.compile(
-    r"(?i:file|s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory)//|:/"
-)  # a typo, not the name of a directory
-_OFFERED: Final = ("file", "s3", "gs", "abfs", "hdfs", "memory", "http")
-_KNOWN: Final = ("file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "memory")
+_NO_SLASHES: Final = re.compile(f"(?i:{_WITH_HOST}):(?!/)")
+_NO_COLON: Final = re.compile(f"(?i:file|{_WITH_HOST})//|:/")  # a typo, not the name of a directory
 _KAFKA_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 _FILE: Final = re.compile(r"(?i:file):(//(localhost)?/|/(?!/)).*")
-_ON_A_SERVER: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
+_HOST_AND_PATH: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
 
 
 def scheme_of(url: str) -> str | None:
@@ -72,6 +82,6 @@ def check_store_address(url: str) -> None:
     if len(url) > MAX_LENGTH or not url.isprintable():
         raise InvalidInput(f"the address of a store has up to {MAX_LENGTH:,} printable characters, found {shown(url)}")
     scheme = scheme_of(url)
-    if scheme is not None and (_FILE if scheme == "file" else _ON_A_SERVER).fullmatch(url) is None:
+    if scheme is not None and (_FILE if scheme == "file" else _HOST_AND_PATH).fullmatch(url) is None:
         wanted = "file:///path" if scheme == "file" else f"{scheme}:// and a name"
         raise InvalidInput(f"wanted the address of a store, {wanted}, found {shown(url)}")

@@ -84,7 +84,7 @@ class ObjectTable(BlockTable):
         at = self._row(number)
         return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
 
-    def number_of(self, upload: NewObject) -> ObjectNumber | None:
+    def find_upload(self, upload: NewObject) -> ObjectNumber | None:
         """Return the number of the object that has the n0 and the upload id of `upload`, or None.
 
         Both are part of an object's name. Rows are numbered nearly in the order of their n0, so for an upload that
@@ -101,21 +101,36 @@ class ObjectTable(BlockTable):
                     return number
         return None
 
-    def of_one_upload(self) -> list[list[ObjectNumber]]:
-        """Return the numbers of objects that have the same n0 and upload id, in groups. Looks at the whole table.
+    def duplicate_uploads(self, numbers: Column | None = None) -> list[list[ObjectNumber]]:
+        """Return the numbers of objects that have the same n0 and upload id, in groups.
 
-        A state that commands led to has none, because `check_uploads` refuses a second name for an upload.
+        With `numbers`, only the groups with one of these objects are complete, and others may be missing: looks closely
+        only at objects that were begun at the same positions of the chain. A state that commands led to has no group,
+        because `check_uploads` refuses a second name for an upload.
         """
-        low = np.sort(self.columns("upload_low")["upload_low"])
-        repeated = low[1:][low[1:] == low[:-1]]
-        if not len(repeated):
-            return []
-        columns = self.columns("n0", "upload_high", "upload_low", "number")
-        rows = np.isin(columns["upload_low"], repeated)
+        names = ("n0", "upload_high", "upload_low", "number")
+        if numbers is None:
+            columns = self.columns(*names)
+        else:
+            near = self._begun_with(numbers)
+            columns = {name: self.columns(name)[name][near] for name in names}
+        low = np.sort(columns["upload_low"])
+        rows = np.isin(columns["upload_low"], low[1:][low[1:] == low[:-1]])
         groups: dict[tuple[int, int, int], list[ObjectNumber]] = {}
         for n0, high, part, number in zip(*(column[rows].tolist() for column in columns.values()), strict=True):
             groups.setdefault((n0, high, part), []).append(number)
         return [sorted(numbers) for numbers in groups.values() if len(numbers) > 1]
+
+    def _begun_with(self, numbers: Column) -> Column:
+        """Return the rows of `columns` with the n0 of one of these objects."""
+        wanted = np.full(len(numbers), -1, dtype=np.int64)
+        for at in self._look_up(numbers, "n0", wanted).tolist():
+            in_tail = self._tail.get(ObjectNumber(int(numbers[at])))
+            if in_tail is not None:
+                wanted[at] = in_tail[0].n0
+        n0 = self.columns("n0")["n0"]
+        rows = np.flatnonzero((n0 >= wanted.min()) & (n0 <= wanted.max()))
+        return rows[np.isin(n0[rows], wanted)]
 
     def slices(self, number: ObjectNumber) -> int:
         """Return the number of slices that named the object when it was added. Raises KeyError if it is missing."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_REWRITES: Final = 400  # tasks; if there are more stretches, they share tasks
 
 
-def run_compaction(cluster_url: str, settings: StorageSettings) -> JobReport:
+def run_compaction(cluster_url: str, *, settings: StorageSettings) -> JobReport:
     """Compact all partitions that are due, on a local Spark that starts only if there is work for it.
 
     `settings`: see `JobOptions`.

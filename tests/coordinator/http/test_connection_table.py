@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparklog.coordinator.http.connection_table import ConnectionLimits, ConnectionTable, State
 
-LIMITS = ConnectionLimits(connections=5, request_s=10, idle_s=90, linger_s=2, evict_receiving_s=1, lingering=2)
+LIMITS = ConnectionLimits(connections=5, request_s=10, idle_s=90, linger_s=2, evict_receiving_s=1, refusing=2)
 ALLOWED_S = {
     State.HANDSHAKE: 10,
     State.REFUSED: 10,

@@ -17,8 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sparklog.coordinator import run
 from sparklog.coordinator.access.renewed_files import Certificate
-from sparklog.coordinator.http import accepting, exchange
+from sparklog.coordinator.http import acceptor, exchange
 from sparklog.coordinator.http.connection_table import ConnectionLimits, State
+from sparklog.coordinator.http.server_connections import Connections
 from sparklog.core.errors import Landed
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import CLUSTER, SUBMIT
@@ -351,7 +352,7 @@ def test_beyond_the_limit_connections_wait_to_be_accepted(
             client.vanish()
         await here.commit(await patient)
 
-    served(chain, ConnectionLimits(connections=2, lingering=1, sweep_s=NEVER_S), work, secured.protection)
+    served(chain, ConnectionLimits(connections=2, refusing=1, sweep_s=NEVER_S), work, secured.protection)
 
 
 def test_over_tls_a_refusal_is_polite_too(chain: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,11 +377,21 @@ def test_over_tls_a_refusal_is_polite_too(chain: Member, tmp_path: Path, monkeyp
     served(chain, ConnectionLimits(connections=1, sweep_s=NEVER_S), work, secured.protection)
 
 
+def test_a_log_without_a_reader_all_night_is_not_filled_with_one_failure(caplog: pytest.LogCaptureFixture) -> None:
+    connections = Connections(PATIENT)
+    error = OSError(errno.EMFILE, "Too many open files")
+    for now_s in (5.0, 5.1, 64.9, 65.0, 65.1):
+        connections.report_failure(error, now_s)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no connection can be accepted: Too many open files; trying again"
+    ] * 2
+
+
 def test_if_no_file_can_be_opened_the_loop_does_not_spin(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The listener stays readable. It is left alone until `AGAIN_S` is over, here for ever; then all is as before."""
+    """The listener stays readable. It is left alone until `RETRY_S` is over, here for ever; then all is as before."""
     failed: list[socket.socket] = []
     accept = socket.socket.accept
-    monkeypatch.setattr(accepting, "AGAIN_S", NEVER_S)
+    monkeypatch.setattr(acceptor, "RETRY_S", NEVER_S)
 
     def fails(listener: socket.socket) -> tuple[socket.socket, object]:
         failed.append(listener)
@@ -397,7 +408,7 @@ def test_if_no_file_can_be_opened_the_loop_does_not_spin(chain: Member, monkeypa
         assert len(failed) == 1
         monkeypatch.setattr(socket.socket, "accept", accept)
         (server,) = here.server.servers
-        assert isinstance(server, accepting.Accepting)
+        assert isinstance(server, acceptor.Acceptor)
         server._resume()
         await committed(client)
 

@@ -200,7 +200,7 @@ def test_an_upload_that_is_named_can_not_be_named_again(topic: str, sealed: bool
     if sealed:
         log.state.objects.seal()
     before = contents(log.state)
-    with pytest.raises(DuplicateResource, match="which is object 0 already") as refused:
+    with pytest.raises(DuplicateResource, match="which is object 0 already: upload the records again") as refused:
         log.submit(of_topic(log, command, topic))
     assert refused.value.landed is Landed.NO
     assert contents(log.state) == before
@@ -270,9 +270,13 @@ def test_a_refusal_after_an_attempt_in_doubt_does_not_say_that_nothing_has_lande
     log = DecidedLog()
     command = log.append_of(4)
     log.submit(command)
-    with pytest.raises(DuplicateResource) as refused:
-        log.submit_again(log.begin(command, in_doubt=True))
+    again = log.begin(command, in_doubt=True)
+    with pytest.raises(
+        DuplicateResource, match=f"look it up with 'sparklog chain write {again.command_id}'"
+    ) as refused:
+        log.submit_again(again)
     assert refused.value.landed is Landed.UNKNOWN
+    assert "upload the records again" not in refused.value.message, "they would be in the log twice"
 
 
 def test_an_upload_can_not_be_begun_in_the_future() -> None:

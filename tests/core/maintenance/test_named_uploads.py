@@ -67,7 +67,8 @@ def test_bytes_that_another_object_needs_are_never_due_whatever_is_retired() -> 
     needed = log.state.objects.get(ObjectNumber(0))
     assert needed is not None
     log.state.objects.add(NamedObject(ObjectNumber(7), needed), 1)
-    assert needed_by_others(log.state) == [0]
+    assert needed_by_others(log.state, np.array([0, 1])) == [0]
+    assert needed_by_others(log.state, np.array([1])) in ([], [0])
     assert due_for_deletion(log.state, 1 << 60).tolist() == [1]
     log.state.retired.add_all(np.array([7]), 0, "orders")
     assert due_for_deletion(log.state, 1 << 60).tolist() == [0, 1, 7]

@@ -7,10 +7,11 @@ import pytest
 from sparklog.core.commands import CreateCluster, NewStore, RegisterStore
 from sparklog.core.decide.topics import decide_create_cluster
 from sparklog.core.errors import InvalidInput
+from sparklog.core.names import store_addresses
 from sparklog.core.names.store_addresses import check_store_address, is_relative
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
-from sparklog.storage.open_store import join_url
+from sparklog.storage.open_store import absolute_url, join_url
 from tests.core.decided_log import DecidedLog
 
 LEGAL = [
@@ -56,6 +57,12 @@ ILLEGAL = [
 def test_a_legal_address_can_be_opened(url: str) -> None:
     check_store_address(url)
     assert join_url("file:///clusters/one", url)
+
+
+def test_a_known_scheme_without_an_adapter_is_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_addresses, "_KNOWN", (*store_addresses._KNOWN, "oss"))
+    with pytest.raises(AssertionError, match="no adapter opens oss://"):
+        absolute_url("oss://bucket/x")
 
 
 @pytest.mark.parametrize("url", ILLEGAL)

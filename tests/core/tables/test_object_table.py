@@ -160,23 +160,23 @@ def test_small_blocks_are_merged_when_they_are_stored() -> None:
 
 def test_the_number_of_an_upload_is_found_by_n0_and_id(table: ObjectTable) -> None:
     for key, each in OBJECTS.items():
-        assert table.number_of(each) == key
-        assert table.number_of(msgspec.structs.replace(each, n0=EntryNumber(each.n0 + 1))) is None
-    assert table.number_of(LOG.uploaded()) is None
+        assert table.find_upload(each) == key
+        assert table.find_upload(msgspec.structs.replace(each, n0=EntryNumber(each.n0 + 1))) is None
+    assert table.find_upload(LOG.uploaded()) is None
 
 
 @pytest.mark.parametrize("other", ["f" * 31 + "e", "e" + "f" * 31, "f" * 16 + "0" * 16, "0" * 16 + "f" * 16])
 def test_every_digit_of_the_id_counts(table: ObjectTable, other: str) -> None:
     """Ids above 2^63 too: as floats, many of them would be equal."""
-    assert table.number_of(msgspec.structs.replace(OBJECTS[3], upload_id=UploadId(other))) is None
+    assert table.find_upload(msgspec.structs.replace(OBJECTS[3], upload_id=UploadId(other))) is None
 
 
 def test_an_upload_that_was_removed_has_no_number(table: ObjectTable) -> None:
-    table.number_of(OBJECTS[3])  # so that blocks have derived their uploads before
+    table.find_upload(OBJECTS[3])  # so that blocks have derived their uploads before
     table.remove_many([number(3), number(9)])
-    assert [table.number_of(each) for each in OBJECTS.values()] == [0, None, 4, None]
+    assert [table.find_upload(each) for each in OBJECTS.values()] == [0, None, 4, None]
     table.add(NamedObject(number(10), OBJECTS[3]), 1)
-    assert table.number_of(OBJECTS[3]) == 10
+    assert table.find_upload(OBJECTS[3]) == 10
 
 
 def test_uploads_of_one_id_half_are_told_apart(table: ObjectTable) -> None:
@@ -185,30 +185,34 @@ def test_uploads_of_one_id_half_are_told_apart(table: ObjectTable) -> None:
     for at, each in enumerate(alike):
         table.add(NamedObject(number(20 + at), each), 1)
     table.seal()
-    assert [table.number_of(each) for each in alike] == list(range(20, 40))
+    assert [table.find_upload(each) for each in alike] == list(range(20, 40))
     table.remove_many([number(25)])
-    assert [table.number_of(each) for each in alike[4:7]] == [24, None, 26]
+    assert [table.find_upload(each) for each in alike[4:7]] == [24, None, 26]
 
 
 def test_a_fork_finds_its_own_uploads_only(table: ObjectTable) -> None:
     fork = table.fork()
     new = LOG.uploaded()
     fork.add(NamedObject(number(10), new), 1)
-    assert (fork.number_of(new), table.number_of(new)) == (10, None)
+    assert (fork.find_upload(new), table.find_upload(new)) == (10, None)
     fork.seal()
-    assert (fork.number_of(new), fork.number_of(OBJECTS[9]), table.number_of(new)) == (10, 9, None)
+    assert (fork.find_upload(new), fork.find_upload(OBJECTS[9]), table.find_upload(new)) == (10, 9, None)
 
 
-def test_objects_of_one_upload_are_found_in_groups(table: ObjectTable) -> None:
-    assert table.of_one_upload() == []
+def test_objects_duplicate_uploads_are_found_in_groups(table: ObjectTable) -> None:
+    assert table.duplicate_uploads() == []
     table.add(NamedObject(number(10), OBJECTS[4]), 1)
     table.add(NamedObject(number(11), msgspec.structs.replace(OBJECTS[9], n0=EntryNumber(77))), 1)
     table.seal()
     table.add(NamedObject(number(12), OBJECTS[9]), 1)
     table.add(NamedObject(number(13), OBJECTS[4]), 1)
-    assert sorted(table.of_one_upload()) == [[4, 10, 13], [9, 12]]
+    assert sorted(table.duplicate_uploads()) == [[4, 10, 13], [9, 12]]
+    for group in ([4, 10, 13], [9, 12]):
+        for one in group:
+            assert group in table.duplicate_uploads(np.array([one])), "among those of some objects, theirs is whole"
+    assert table.duplicate_uploads(np.array([11, 99])) == []
 
 
 def test_a_block_without_rows_has_no_uploads() -> None:
     empty = ObjectTable().columns()
-    assert ObjectTable([make_block(empty, ("number",))]).number_of(OBJECTS[0]) is None
+    assert ObjectTable([make_block(empty, ("number",))]).find_upload(OBJECTS[0]) is None

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from sparklog.client.cluster import Cluster
-from sparklog.spark.installed import HANGING_FUNCTIONS
+from sparklog.spark.installed import HANGING_UDF_SETTING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,8 +187,8 @@ KINDS: tuple[Kind, ...] = (
 @pytest.mark.filterwarnings("ignore:In Python 3.6")  # hints would need pandas at import
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_function_in_python_takes_what_java_reads(cluster: Cluster, columnar: SparkSession, kind: Kind) -> None:
-    if HANGING_FUNCTIONS is not None:
-        columnar.conf.set(HANGING_FUNCTIONS, "false")
+    if HANGING_UDF_SETTING is not None:
+        columnar.conf.set(HANGING_UDF_SETTING, "false")
     assert numbers_by(cluster, columnar, kind) == list(range(ROWS))
 
 

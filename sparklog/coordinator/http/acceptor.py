@@ -17,11 +17,11 @@ from typing import Final
 from sparklog.coordinator.http.server_connections import Connections, ServerConnection
 
 AT_ONCE: Final = 64  # connections accepted before the event loop turns to other work
-AGAIN_S: Final = 0.1  # after that time, look whether another connection can be accepted
+RETRY_S: Final = 0.1  # after that time, look whether another connection can be accepted
 _log = logging.getLogger("sparklog.coordinator")
 
 
-class Accepting:
+class Acceptor:
     """Accepts connections at `listener`, which stays the caller's, until `close` is called.
 
     `protocol` creates the protocol of a connection. Without TLS, `context` is None. To be used in one event loop.
@@ -40,7 +40,7 @@ class Accepting:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._paused: asyncio.TimerHandle | None = None
-        self._arriving: set[asyncio.Task[object]] = set()
+        self._handshakes: set[asyncio.Task[object]] = set()
         listener.setblocking(False)
         self._loop.add_reader(listener, self._accept)
 
@@ -49,12 +49,12 @@ class Accepting:
         if self._paused is not None:
             self._paused.cancel()
         self._loop.remove_reader(self._listener)
-        for task in self._arriving:
+        for task in self._handshakes:
             task.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until the connections that `close` has ended are gone."""
-        await asyncio.gather(*self._arriving, return_exceptions=True)
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
@@ -67,32 +67,34 @@ class Accepting:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # too many open files, or no memory for another
-                _log.warning("no connection can be accepted: %s; trying again", error.strerror)
+                self._connections.report_failure(error, self._loop.time())
                 self._pause()
                 return
             connection = self._protocol()
             self._connections.enter(connection, admission, self._loop)
-            arriving = self._loop.create_task(self._arrive(connection, accepted))
-            connection.arriving = arriving
-            self._arriving.add(arriving)
-            arriving.add_done_callback(partial(self._arrived, connection, accepted))
+            handshake = self._loop.create_task(self._shake_hands(connection, accepted))
+            connection.handshake = handshake
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(partial(self._handshake_ended, connection, accepted))
 
     def _pause(self) -> None:
         self._loop.remove_reader(self._listener)
-        self._paused = self._loop.call_later(AGAIN_S, self._resume)
+        self._paused = self._loop.call_later(RETRY_S, self._resume)
 
     def _resume(self) -> None:
         self._paused = None
         self._loop.add_reader(self._listener, self._accept)
 
-    async def _arrive(self, connection: ServerConnection, accepted: socket.socket) -> object:
+    async def _shake_hands(self, connection: ServerConnection, accepted: socket.socket) -> object:
         """Make the TLS handshake. Its time limit is that of the table of connections."""
         accepted.setblocking(False)
         return await self._loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._context)
 
-    def _arrived(self, connection: ServerConnection, accepted: socket.socket, task: asyncio.Task[object]) -> None:
-        self._arriving.discard(task)
-        connection.arriving = None
+    def _handshake_ended(
+        self, connection: ServerConnection, accepted: socket.socket, task: asyncio.Task[object]
+    ) -> None:
+        self._handshakes.discard(task)
+        connection.handshake = None
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
             self._connections.table.leave(connection)

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.commands import ClaimCoordination, ResignCoordination
 from sparklog.core.errors import InvalidInput
-from sparklog.core.maintenance.wrong_clock import MOST_AHEAD_MS, check_clock
+from sparklog.core.maintenance.job_clock import MOST_AHEAD_MS, check_clock
 from tests.core.decided_log import DecidedLog
 
 
