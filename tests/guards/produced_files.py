@@ -55,7 +55,7 @@ GUARDS: Final = (
         "json-field-used",
         "A JSON field that Spark would change fails the rows that use it.",
         "sparklog/spark/produce/input_source.py",
-        "    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)\n",
+        "    return sql.when(sql.col(UNREADABLE).isNotNull() & names_it, failed.cast(field.dataType)).otherwise(value)\n",
         "    return value\n",
         (
             "tests/spark/produce/test_exact.py::"

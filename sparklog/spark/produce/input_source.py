@@ -21,9 +21,9 @@ from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
     RAW,
-    SEEN,
+    READABLE,
     START,
-    UNSEEN,
+    UNREADABLE,
     UNSPLIT,
     FilePart,
     check_columns,
@@ -337,14 +337,16 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
     lines = lines_of(session, path, options.of_files)
-    frame = rows_of(lines, read, (RAW, SEEN, UNSEEN), stop_at_bad=stop_at_bad).select(RAW, SEEN, UNSEEN, BAD)
-    seen = sql.coalesce(SEEN, RAW)
+    columns_of_row = (RAW, READABLE, UNREADABLE)
+    frame = rows_of(lines, read, columns_of_row, stop_at_bad=stop_at_bad).select(*columns_of_row, BAD)
+    readable = sql.coalesce(READABLE, RAW)
     types = {**options.of_types, **_FAIL}
+    objects = documents(frame.where(~is_bad()).select(readable))
     try:
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise Spark reads only one of the fields id and ID
-            inferred = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
+            inferred = session.read.options(**types).json(objects).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise
@@ -355,11 +357,11 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     check_columns([field.name for field in fields], path)
     # By number, because names may differ only in case.
     numbered = StructType([StructField(f"f{at}", field.dataType) for at, field in enumerate(fields)])
-    parsed = sql.from_json(seen, StructType(fields), types).cast(numbered).alias("parsed")
+    parsed = sql.from_json(readable, StructType(fields), types).cast(numbered).alias("parsed")
     columns = [
         _checked_field(sql.col(f"parsed.f{at}"), field, path).alias(field.name) for at, field in enumerate(fields)
     ]
-    return frame.select(parsed, RAW, UNSEEN, BAD).select(*columns, RAW, BAD)
+    return frame.select(parsed, RAW, UNREADABLE, BAD).select(*columns, RAW, BAD)
 
 
 def _checked_field(value: Column, field: StructField, path: str) -> Column:
@@ -371,5 +373,5 @@ def _checked_field(value: Column, field: StructField, path: str) -> Column:
         f"read in field {field.name!r}, found half of a surrogate pair or a number that is too large, in "
     )
     failed = sql.raise_error(sql.concat(sql.lit(problem), sql.substring(RAW, 1, CHARACTERS_SHOWN)))
-    is_unseen = sql.array_contains(sql.from_json(UNSEEN, "array<string>"), field.name)
-    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)
+    names_it = sql.array_contains(sql.from_json(UNREADABLE, "array<string>"), field.name)
+    return sql.when(sql.col(UNREADABLE).isNotNull() & names_it, failed.cast(field.dataType)).otherwise(value)
