@@ -1,4 +1,10 @@
-"""Read Arrow tables of the chain. Their checksums show who wrote them, not that their content is right."""
+"""Reads Arrow tables of the chain: the bodies of commands and the chunks of snapshots.
+
+A checksum shows only that the bytes are those that were written. Here Arrow may read them: it refuses false lengths and
+buffers outside the file, and `validate(full=True)` refuses lengths and offsets that don't fit their buffers, before any
+value is read. Stored batches have a decoder of their own, because Java must refuse the same ones
+(`log/message_decoder.py`).
+"""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ from sparklog.core.decide.groups import last_heard, silent_members
 from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.lookup import topic_of
+from sparklog.core.maintenance.job_clock import check_clock, job_time
 from sparklog.core.maintenance.retention_rule import due_for_deletion
-from sparklog.core.maintenance.wrong_clock import check_clock
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column
@@ -178,13 +178,8 @@ class JobFrame:
     # ---- time -----------------------------------------------------------------------------------
 
     def clock_ms(self, state: ClusterState) -> int:
-        """Return this machine's time, or that of the coordinator in force if it is earlier.
-
-        A coordinator in force writes an entry every few seconds, so the state's time is its time. Without one, the
-        chain may have been quiet for days, and only this machine's clock says so.
-        """
-        now_ms = self.clock.now_ms()
-        return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms
+        """Return this machine's time, bounded by that of the coordinator in force (`job_time`)."""
+        return job_time(state, self.clock.now_ms())
 
     def shown_ms(self) -> int:
         """Return this machine's time, or the earlier one that recent entries show (`time_shown`).

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from sparklog.core.decide.maintenance import MOST_REPORT_CHARACTERS
 from sparklog.core.describe.readable import amount, counted, one_line_repr, printable
-from sparklog.core.maintenance.job_runs import MOST_CHARACTERS
 
 MOST_FAILURES_IN_CHAIN = 100
 FAILURES_IN_CHAIN = (MOST_FAILURES_IN_CHAIN, 30, 10, 0)  # the most that fit into a report in the chain
@@ -165,7 +165,7 @@ class JobReport(msgspec.Struct, frozen=True):
         It is kept small, because every process reads every entry. Its texts are cut and printable.
         """
         texts = (self._for_chain(failures) for failures in FAILURES_IN_CHAIN)
-        return next((text for text in texts if len(text) <= MOST_CHARACTERS), "{}")
+        return next((text for text in texts if len(text) <= MOST_REPORT_CHARACTERS), "{}")
 
     def _for_chain(self, failures: int) -> str:
         """As `for_chain`, with the first `failures` failures; it may be too long."""

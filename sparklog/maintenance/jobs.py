@@ -7,12 +7,13 @@ of the ready schedules in conf/ all use that list.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from sparklog.core.config.cluster_config import ClusterConfig
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import install_line
 from sparklog.core.maintenance.schedule import Task
@@ -20,6 +21,12 @@ from sparklog.core.state import ClusterState
 from sparklog.maintenance.job_report import JobReport
 
 CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enough to run every few minutes
+
+
+class RunJob(Protocol):
+    """Runs a job. `settings`: how it reaches the cluster and its stores. Most jobs take the other `JobOptions`, too."""
+
+    def __call__(self, cluster_url: str, *, settings: StorageSettings = ...) -> JobReport: ...
 
 
 class KnownJob(NamedTuple):
@@ -54,8 +61,8 @@ JOBS: Final = tuple(job.name for job in KNOWN_JOBS)
 SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is not None)
 
 
-def job_named(name: str) -> Callable[..., JobReport]:
-    """Return the function that runs the job in this process. Its arguments are the cluster's address and `JobOptions`.
+def job_named(name: str) -> RunJob:
+    """Return the function that runs the job in this process.
 
     Raises InvalidInput if there is no such job, or if it needs Spark and pyspark is not installed.
     """
@@ -69,7 +76,7 @@ def job_named(name: str) -> Callable[..., JobReport]:
             "--report {report}'"
         )
     module = import_module(job.spark_module or "sparklog.maintenance")
-    run: Callable[..., JobReport] = getattr(module, f"run_{name}")
+    run: RunJob = getattr(module, f"run_{name}")
     return run
 
 

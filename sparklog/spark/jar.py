@@ -31,7 +31,7 @@ def add_jar(spark: SparkSession) -> None:
     """Add sparklog's JAR to this session, so that `format("sparklog")` reads and writes in Java from then on.
 
     It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Logs a warning
-    if `udf` would hang over what Java reads. Raises InvalidInput if this installation has no JAR.
+    if a Python `udf` would hang on what Java reads. Raises InvalidInput if this installation has no JAR.
     """
     path = str(jar_path())
     advice = function_advice(lambda name: spark.conf.get(name, None))
@@ -52,7 +52,10 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     if HANGING_FUNCTIONS is None or setting(HANGING_FUNCTIONS) == "false":
         return None
-    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_FUNCTIONS}=false"
+    return (
+        "in Spark 4.2.0, a Python udf hangs on input that arrives as columns, also from Parquet: set "
+        f"{HANGING_FUNCTIONS}=false"
+    )
 
 
 def check_reader(reader: str) -> None:

@@ -34,10 +34,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "job-report-printable",
         "No text in a job's report reaches a terminal that the terminal obeys.",
-        "sparklog/core/maintenance/job_runs.py",
+        "sparklog/core/decide/maintenance.py",
         "        if not text.isprintable():",
         "        if False:",
-        ("tests/core/maintenance/test_job_runs.py::test_a_report_that_is_not_legal_is_refused",),
+        ("tests/core/decide/test_report_job.py::test_a_report_that_is_not_legal_is_refused",),
     ),
     Guard(
         "names-compared",

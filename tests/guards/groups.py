@@ -261,9 +261,9 @@ GUARDS: Final = (
     Guard(
         "clock-of-the-coordinator",
         "While a coordinator leads, its clock bounds that of a job.",
-        "sparklog/maintenance/job_frame.py",
-        "        return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms",
-        "        return now_ms",
+        "sparklog/core/maintenance/job_clock.py",
+        "    return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms",
+        "    return now_ms",
         (_WRONG_CLOCK + "test_while_a_coordinator_leads_delays_count_by_its_clock_too",),
     ),
     Guard(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import ReportJob
-from sparklog.core.maintenance.job_runs import job_ran
+from sparklog.core.decide.maintenance import decide_report_job
 from sparklog.maintenance.job_report import (
     MOST_FAILURES_IN_CHAIN,
     DeletionResult,
@@ -16,6 +16,7 @@ from sparklog.maintenance.job_report import (
     ended,
     total,
 )
+from tests.core.decided_log import DecidedLog
 
 
 def report(rows: tuple[PartitionResult, ...]) -> JobReport:
@@ -55,7 +56,7 @@ def test_the_record_in_the_chain_is_legal_whatever_the_messages_are() -> None:
     whole = report(rows)
     whole = msgspec.structs.replace(whole, notes=hostile, deletion=DeletionResult(failed=1, messages=hostile))
     text = whole.for_chain()
-    assert job_ran((), ReportJob("roll", 1, 2, 200, text)).report == text
+    assert decide_report_job(DecidedLog().state, ReportJob("roll", 1, 2, 200, text)).report == text
     assert len(msgspec.json.decode(text)["failures"]) == 10
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import typer
 
 from sparklog.cli.common_options import settings
 
 if TYPE_CHECKING:
+    from sparklog.core.config.storage import StorageSettings
     from sparklog.maintenance.job_command import JobCommand
 
 JOB_COMMAND = typer.Option(
@@ -22,10 +22,14 @@ JOB_COMMAND = typer.Option(
 )
 
 
-def job_runner(given: str | None) -> Callable[..., JobCommand] | None:
-    """Return a function that makes the job runner for a cluster's address; None if the job command is "none".
+class RunnerOf(Protocol):
+    """Makes the job runner for a cluster's address."""
 
-    The function takes the address and `settings`, as `JobCommand` does.
+    def __call__(self, cluster: str, *, settings: StorageSettings = ...) -> JobCommand: ...
+
+
+def job_runner(given: str | None) -> RunnerOf | None:
+    """Return a function that makes the job runner of a cluster; None if the job command is "none".
 
     `given` is the option --job-command. If it is None, the environment or the config file names the job command.
     Raises InvalidInput for a malformed command.

@@ -62,6 +62,7 @@ from sparklog.core.decide.maintenance import (
     decide_move_cleaner,
     decide_move_log_start,
     decide_raise_floor,
+    decide_report_job,
     decide_swap,
 )
 from sparklog.core.decide.replicas import (
@@ -99,7 +100,6 @@ from sparklog.core.errors import (
 )
 from sparklog.core.idempotence.applications import decide_forget_applications
 from sparklog.core.idempotence.producers import by_producer, check_not_landed
-from sparklog.core.maintenance.job_runs import job_ran
 from sparklog.core.records import At, CommandResult, ProducerAllocated, Record
 from sparklog.core.replication.lost_records import unheard_loss
 from sparklog.core.state import ClusterState
@@ -198,7 +198,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case AllocateProducer() as command:
             return (_allocate_producer(state, command),)
         case ReportJob() as command:
-            return (job_ran(state.jobs.keys(), command),)
+            return (decide_report_job(state, command),)
         case RegisterStore() as command:
             return decide_register_store(state, command)
         case FenceStore() as command:

@@ -17,6 +17,7 @@ from sparklog.spark.produce.delta_changes import open_changes, open_version
 from sparklog.spark.produce.formats.bad_rows import BAD, CHARACTERS_SHOWN, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.formats.json_rows import JsonRow, json_rows
+from sparklog.spark.produce.formats.parquet_times import check_int96_times
 from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
@@ -35,10 +36,10 @@ from sparklog.spark.produce.formats.text_files import (
 )
 from sparklog.spark.produce.listed_files import listed_files
 from sparklog.spark.produce.paths import (
-    Finding,
+    FileFilter,
     check_files,
     check_path,
-    check_times,
+    data_paths,
     files_below,
     guessed_format,
     local_path,
@@ -124,10 +125,10 @@ def checked(source: InputSource) -> InputSource:
     local = local_path(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    check_path(source.path, local, Finding.of(source.options))
+    check_path(source.path, local, FileFilter.of(source.options))
     guessed = _with_format(source, source.format or guessed_format(source.path, local))
     if guessed.format == "parquet" and local is not None:
-        check_times(local)
+        check_int96_times(data_paths(local))
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
@@ -135,7 +136,7 @@ def checked(source: InputSource) -> InputSource:
     return guessed
 
 
-def files_aside(source: InputSource, session: SparkSession) -> list[str]:
+def hidden_files(source: InputSource, session: SparkSession) -> list[str]:
     """Return the files at the source's path that lie in hidden folders, so that Spark does not read them.
 
     Raises InvalidInput for other files that Spark would not read, and another SparklogError if they can't be listed.
@@ -145,8 +146,8 @@ def files_aside(source: InputSource, session: SparkSession) -> list[str]:
     local = local_path(source.path)
     try:
         listed = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
-        finding = Finding.of(source.options)
-        return [file for root, below in listed for file in check_files(shown_path(root), below, finding)]
+        file_filter = FileFilter.of(source.options)
+        return [file for root, below in listed for file in check_files(shown_path(root), below, file_filter)]
     except Exception as error:
         raise explained(error, source.name) from error
 

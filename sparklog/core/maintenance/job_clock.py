@@ -1,4 +1,4 @@
-"""Recognises a job's clock that is days ahead of a chain that says what time it is."""
+"""The time that a job may count with, bounded by the coordinator's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ from sparklog.core.state import ClusterState
 MOST_AHEAD_MS: Final = 86_400_000
 
 
+def job_time(state: ClusterState, now_ms: int) -> int:
+    """Return `now_ms`, the time of a job's machine, or that of the coordinator in force if it is earlier.
+
+    A coordinator in force writes an entry every few seconds, so the state's time is its time. Without one, the chain
+    may have been quiet for days, and only the clock of the machine says so.
+    """
+    return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms
+
+
 def check_clock(state: ClusterState, now_ms: int) -> None:
     """Raise InvalidInput if `now_ms` is more than a day after the newest entry, and a coordinator is in force.
 
-    A coordinator in force writes an entry every few seconds, so its chain is never quiet for a day. By a clock that is
+    Its chain is never quiet for a day (see `job_time`). By a clock that is
     ahead, retention would drop records before their time. (A coordinator that is gone, but did not resign, accepts no
     commands from a job.)
     """

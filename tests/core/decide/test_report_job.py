@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sparklog.core.commands import ReportJob
+from sparklog.core.decide.maintenance import MOST_JOBS, MOST_REPORT_CHARACTERS
 from sparklog.core.errors import InvalidInput
-from sparklog.core.maintenance.job_runs import MOST_CHARACTERS, MOST_JOBS, job_ran
 from tests.core.decided_log import DecidedLog
 
 
@@ -29,7 +29,7 @@ from tests.core.decided_log import DecidedLog
         (ReportJob("roll", 1, 2, 0, json.dumps({"notes": ["a\0b"]})), "wanted printable texts"),
         (ReportJob("roll", 1, 2, 0, json.dumps({"notes": [{"a": "\x1b]8;;x"}]})), "wanted printable texts"),
         (ReportJob("roll", 1, 2, 0, json.dumps({"a\u202eb": 1}, ensure_ascii=False)), "wanted printable texts"),
-        (ReportJob("roll", 1, 2, 0, json.dumps({"x": "y" * MOST_CHARACTERS})), "at most 60,000 characters"),
+        (ReportJob("roll", 1, 2, 0, json.dumps({"x": "y" * MOST_REPORT_CHARACTERS})), "at most 60,000 characters"),
     ],
 )
 def test_a_report_that_is_not_legal_is_refused(command: ReportJob, found: str) -> None:
@@ -42,7 +42,8 @@ def test_a_report_that_is_not_legal_is_refused(command: ReportJob, found: str) -
 
 
 def test_only_so_many_jobs_are_remembered() -> None:
-    known = {f"job-{number}" for number in range(MOST_JOBS)}
-    assert job_ran(known, ReportJob("job-7", 1, 2, 0, "{}")).job == "job-7"
+    log = DecidedLog()
+    for number in (*range(MOST_JOBS), 7):
+        log.submit(ReportJob(f"job-{number}", 1, 2, 0, "{}"))
     with pytest.raises(InvalidInput, match="remembers the last runs of 100 jobs, found another job one-more"):
-        job_ran(known, ReportJob("one-more", 1, 2, 0, "{}"))
+        log.submit(ReportJob("one-more", 1, 2, 0, "{}"))
