@@ -11,7 +11,7 @@ from sparklog.chain.framing import frame, unframe
 from sparklog.core.coordination import Author
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
-from sparklog.core.texts.user_text import no_utf8
+from sparklog.core.texts.user_text import surrogate_message
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 
@@ -71,7 +71,7 @@ def encode_command(command: AppliedCommand) -> msgspec.Raw:
         _command_decoder.decode(encoded)
         msgspec.msgpack.encode(command)  # the form in snapshots
     except UnicodeEncodeError as error:
-        raise InvalidInput(no_utf8(error, f"command {command.command_id}")) from None
+        raise InvalidInput(surrogate_message(error, f"command {command.command_id}")) from None
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"command {command.command_id} holds a value of the wrong type or size: {error}") from error
     return msgspec.Raw(encoded)

@@ -14,8 +14,8 @@ from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import (
     CommandId,
+    CommandStoreId,
     EntryNumber,
-    GivenStore,
     LeaderEpoch,
     Name,
     NewObject,
@@ -40,7 +40,7 @@ class NewStore(msgspec.Struct, frozen=True):
     first.
     """
 
-    store: GivenStore
+    store: CommandStoreId
     url: Text
     incarnation: Name
     zone: Name = ""
@@ -65,7 +65,7 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     partitions: int | None = None
     replication_factor: int | None = None
     config: dict[Name, Text] = {}
-    assignment: tuple[tuple[GivenStore, ...], ...] | None = None
+    assignment: tuple[tuple[CommandStoreId, ...], ...] | None = None
 
 
 class AlterCluster(msgspec.Struct, frozen=True, tag="alter-cluster"):
@@ -92,7 +92,7 @@ class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
 
     topic_id: TopicId
     total: int
-    assignment: tuple[tuple[GivenStore, ...], ...] | None = None
+    assignment: tuple[tuple[CommandStoreId, ...], ...] | None = None
 
 
 class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
@@ -299,14 +299,14 @@ class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
     """
 
     store: NewStore
-    announced_to: dict[GivenStore, int] = {}
+    announced_to: dict[CommandStoreId, int] = {}
     next_registration: int | None = None
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
     """Fence a store until it is registered again. Where it leads, another replica is elected if one may lead."""
 
-    store: GivenStore
+    store: CommandStoreId
 
 
 class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
@@ -316,8 +316,8 @@ class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
     copies itself. If copies are wanted, one of the others must be registered under that number, and not be fenced.
     """
 
-    store: GivenStore
-    others: dict[GivenStore, int] | None = None
+    store: CommandStoreId
+    others: dict[CommandStoreId, int] | None = None
 
 
 class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -339,7 +339,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     every record that this store should have in a damaged partition is on another store that can be reached.
     """
 
-    store: GivenStore
+    store: CommandStoreId
     registration: int
     incarnation: Name
     held: tuple[HeldEnd, ...] = ()
@@ -349,7 +349,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
     """Record that, as of entry `n`, each object of the store with a number below `to` was read and is whole (F-03)."""
 
-    store: GivenStore
+    store: CommandStoreId
     registration: int
     to: ObjectNumber
     n: EntryNumber
@@ -358,7 +358,7 @@ class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
     """Report that the agent of a store is running, so that the store can be reached."""
 
-    store: GivenStore
+    store: CommandStoreId
     registration: int
 
 
@@ -369,7 +369,7 @@ class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
     and takes writes as before.
     """
 
-    store: GivenStore
+    store: CommandStoreId
     registration: int
     stopped: bool = False
 
@@ -393,7 +393,7 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
     Partitions that have changed since the report was made are skipped. If all are skipped, the first error is raised.
     """
 
-    store: GivenStore
+    store: CommandStoreId
     registration: int
     replicas: tuple[ReplicaReport, ...]
 
@@ -408,7 +408,7 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
     partition: PartitionIndex
     leader_epoch: LeaderEpoch
     version: int
-    stores: tuple[GivenStore, ...]
+    stores: tuple[CommandStoreId, ...]
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
@@ -427,7 +427,7 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     topic_id: TopicId
     partition: PartitionIndex
-    store: GivenStore | None = None
+    store: CommandStoreId | None = None
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
@@ -447,7 +447,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
     topic_id: TopicId
     partition: PartitionIndex
-    replicas: tuple[GivenStore, ...]
+    replicas: tuple[CommandStoreId, ...]
 
 
 class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):

@@ -17,7 +17,7 @@ from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.records import AppendedRange
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import EntryNumber, GivenStore, OffsetRange, StoreId, TopicId, TopicPartition
+from sparklog.core.types import CommandStoreId, EntryNumber, OffsetRange, StoreId, TopicId, TopicPartition
 
 K = TypeVar("K")
 
@@ -54,7 +54,7 @@ class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
     changes (for example its registration), or when another coordinator is in force.
     """
 
-    store: GivenStore
+    store: CommandStoreId
 
 
 Wanted = Replicated | Records | ReplicaNews

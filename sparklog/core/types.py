@@ -21,7 +21,7 @@ UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attemp
 # characters. They are far above those of the checks, whose errors name the kind of name. Records have no such limits:
 # a chain that was written can be read.
 Name = Annotated[str, msgspec.Meta(max_length=1_000)]
-GivenStore = Annotated[StoreId, msgspec.Meta(max_length=1_000)]
+CommandStoreId = Annotated[StoreId, msgspec.Meta(max_length=1_000)]
 Text = Annotated[str, msgspec.Meta(max_length=65_536)]
 Place = tuple[str, int]  # a partition as users name it: its topic's name, and its index
 

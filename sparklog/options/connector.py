@@ -133,8 +133,8 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
         "The first query of a session",
         "runs in Spark's JVM",
-        "begins a little later with sparklog's JAR; without it later still, because Spark starts a Python process for "
-        "each thing that it asks of a source or a sink in Python: "
+        "with sparklog's JAR, asks one Python process, which all queries share; without it, takes longer, because "
+        "Spark starts a Python process for each thing that it asks of a source or a sink in Python: "
         "[streams.md](streams.md#how-long-a-query-takes-to-begin)",
         "test_planning_and_reading_import_only_what_they_need",
     ),

@@ -31,7 +31,7 @@ def add_jar(spark: SparkSession) -> None:
     """Add sparklog's JAR to this session, so that `format("sparklog")` reads and writes in Java from then on.
 
     It has the same effect as starting Spark with `--jars $(sparklog jar)`. Calling it twice is harmless. Logs a warning
-    if `udf` would hang over what Java reads. Raises InvalidInput if this installation has no JAR.
+    if a Python `udf` would hang on what Java reads. Raises InvalidInput if this installation has no JAR.
     """
     path = str(jar_path())
     advice = function_advice(lambda name: spark.conf.get(name, None))

@@ -16,7 +16,7 @@ from sparklog.core.commands import Submission
 from sparklog.core.coordination import Coordinator
 from sparklog.core.purgatory import Wanted
 from sparklog.core.records import CommandResult
-from sparklog.core.types import EntryNumber, GivenStore, Name
+from sparklog.core.types import CommandStoreId, EntryNumber, Name
 from sparklog.wire.error_messages import ErrorReply
 
 SUBMIT = "/v1/submit"
@@ -70,7 +70,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     """Says that the agent of a store is at work."""
 
     chain_id: Name
-    store: GivenStore
+    store: CommandStoreId
     registration: int
 
 

@@ -39,7 +39,7 @@ GUARDS: Final = (
         "hidden-files",
         "A file that Spark would skip for its name stops the run.",
         "sparklog/spark/produce/paths.py",
-        '                raise _of_hidden("/".join(parts), root)\n',
+        '                raise _hidden_file_error("/".join(parts), root)\n',
         "                continue\n",
         (_SOURCE + "test_files_that_spark_would_leave_out_or_mistake_are_refused",),
     ),
@@ -55,8 +55,8 @@ GUARDS: Final = (
         "json-field-used",
         "A JSON field that Spark would change fails the rows that use it.",
         "sparklog/spark/produce/input_source.py",
-        "    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)\n",
-        "    return value\n",
+        "sql.when(sql.col(UNREADABLE).isNotNull() & names_it, failed.cast(field.dataType)).otherwise(value)",
+        "value",
         (
             "tests/spark/produce/test_exact.py::"
             "test_json_that_spark_cannot_read_is_an_error_and_no_null_where_it_is_used",

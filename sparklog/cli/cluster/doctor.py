@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparklog.storage.object_store import ObjectStore
 
 OK = "ok"
+WARNING = "warning"
 STORES_PAGE = "see docs/stores.md"
 SPARK = typer.Option(
     True, help="Also check Java and Spark, start Spark, and compare the packages installed where its tasks run."
@@ -31,8 +32,8 @@ CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doct
 class Diagnosis(NamedTuple):
     """The result of one check of `what`, such as a store or this machine. `check` is the condition that should hold.
 
-    `problem` is "ok" if it holds, otherwise the reason why not. `mend` is the remedy, or what else to set; None if
-    there is none.
+    `problem` is "ok" if it holds, "warning" if it may fail for some programs, otherwise the reason why not. `mend` is
+    the remedy; None if there is none.
     """
 
     what: str
@@ -65,10 +66,10 @@ def cluster_doctor(spark: bool = SPARK) -> None:
 
 
 def show(diagnoses: Iterator[Diagnosis]) -> None:
-    """Print the diagnoses. Exit 5 if one is not ok."""
+    """Print the diagnoses. Exit 5 if one is neither ok nor a warning."""
     rows = [diagnosis.row() for diagnosis in diagnoses]
     show_rows(rows, empty="nothing was checked: give --cluster URL, or leave out --no-spark")
-    if any(row["found"] != OK for row in rows):
+    if any(row["found"] not in (OK, WARNING) for row in rows):
         raise typer.Exit(5)
 
 
@@ -209,7 +210,7 @@ def _tasks() -> Iterator[Diagnosis]:
             yield Diagnosis(f"Spark tasks on {installation.host}", check, differences, mend)
         advice = function_advice(lambda name: job_session("doctor").conf.get(name, None))
         if advice is not None:  # not of sparklog's own jobs
-            yield Diagnosis("Spark", "sparklog's jobs run; functions in Python may not", OK, advice)
+            yield Diagnosis("Spark", "functions in Python run", WARNING, advice)
     except SparklogError as error:
         mend = "set PYSPARK_PYTHON to a Python that every executor has, with sparklog: docs/spark_versions.md"
         yield Diagnosis("Spark tasks", check, str(error), mend)

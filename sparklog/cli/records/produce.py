@@ -25,7 +25,7 @@ from sparklog.core.config.key import did_you_mean
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import InvalidInput, InvalidOption, RecordTooLarge, SparklogError
 from sparklog.core.texts.json_text import fields_of, json_fault
-from sparklog.core.texts.user_text import is_text
+from sparklog.core.texts.user_text import is_encodable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -325,10 +325,10 @@ def _json_record(line: bytes, number: int) -> JsonRecord:
         near = did_you_mean(unknown[1], JsonRecord.__struct_fields__) if unknown else ""
         raise InvalidInput(f"line {number}: {error}{near}; found {_shown(line)}") from error
     except msgspec.DecodeError:
-        return _odd_record(line, number)
+        return _record_with_surrogates(line, number)
 
 
-def _odd_record(line: bytes, number: int) -> JsonRecord:
+def _record_with_surrogates(line: bytes, number: int) -> JsonRecord:
     """Return a record whose key or value is JSON with half of a surrogate pair somewhere inside: it is kept as it is.
 
     Raises InvalidInput if the line is no JSON object, or if a text has such a half.
@@ -344,7 +344,7 @@ def _odd_record(line: bytes, number: int) -> JsonRecord:
         raise InvalidInput(f"line {number}: {reason}: {_shown(line)}")
     fields = fields_of(text)
     kept = {name: fields.pop(name) for name in ("key", "value") if fields.get(name, "")[:1] in ("{", "[")}
-    rest = {name: msgspec.Raw(value.encode()) for name, value in fields.items() if is_text(name)}
+    rest = {name: msgspec.Raw(value.encode()) for name, value in fields.items() if is_encodable(name)}
     try:
         rest |= dict.fromkeys(kept, _NULL)
         record = msgspec.json.decode(msgspec.json.encode(rest), type=JsonRecord)

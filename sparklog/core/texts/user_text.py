@@ -14,16 +14,16 @@ def utf8_of(text: str, what: str, kind: type[InvalidInput] = InvalidRecord) -> b
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise kind(no_utf8(error, what)) from None
+        raise kind(surrogate_message(error, what)) from None
 
 
-def no_utf8(error: UnicodeEncodeError, what: str) -> str:
+def surrogate_message(error: UnicodeEncodeError, what: str) -> str:
     """The message for a text that UTF-8 can't encode."""
     half, place = ord(error.object[error.start]), f"character {error.start + 1:,} of {len(error.object):,}"
     return f"{what}: wanted text, found half of a surrogate pair, U+{half:X}, at {place}: UTF-8 can't encode it"
 
 
-def is_text(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """True if `text` can be encoded as UTF-8."""
     try:
         text.encode()

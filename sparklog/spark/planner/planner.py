@@ -14,7 +14,7 @@ P is a ping, answered by P at once: a request may take any time, but the JVM kil
     read, next, close                      PythonReader    task    read_requests.py
     plan_write                             LogWrite        driver  write_requests.py
     commit_write, abort_write              LogBatchWrite   driver  write_requests.py
-    plan_micro_batch                       LogWrite        driver  stream_requests.py
+    plan_micro_batch                       LogStreamWrite  driver  stream_requests.py
     commit_micro_batch, abort_micro_batch  LogStreamWrite  driver  stream_requests.py
     refuse_row, blame_stores               TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py

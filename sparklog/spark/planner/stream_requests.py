@@ -1,6 +1,6 @@
 """Plans the micro-batches of a stream for the JVM, and plans and commits their writes.
 
-    stream_start (first run) -> [stream_end -> stream_tasks] for each micro-batch
+    stream_start (first run) -> stream_target (AvailableNow) -> [stream_end -> stream_tasks] for each micro-batch
     plan_micro_batch -> tasks in Java, whose messages have a TaskWritten -> commit_micro_batch or abort_micro_batch
 
 The planner keeps nothing between two requests. The JVM sends the state of a run with each request, and what it gets
@@ -24,7 +24,7 @@ from sparklog.spark.planner.plan_requests import PlannedTasks, tasks_for_java
 from sparklog.spark.planner.write_requests import (
     WritePlanForJava,
     WrittenByTask,
-    java_takes,
+    options_for_java,
     plan_for_java,
     task_messages,
 )
@@ -43,24 +43,24 @@ class _RunState(msgspec.Struct):
     last_go_ms: int | None = None
 
 
-class _Stream(msgspec.Struct):
+class _StreamRequest(msgspec.Struct):
     options: dict[str, str]
 
 
-class _Begun(msgspec.Struct):
+class _EndRequest(msgspec.Struct):
     options: dict[str, str]
     run: _RunState
     start: str
     takes_all: bool
 
 
-class _Between(msgspec.Struct):
+class _TasksRequest(msgspec.Struct):
     options: dict[str, str]
     start: str
     end: str
 
 
-class _Planned(msgspec.Struct):
+class _RunReply(msgspec.Struct):
     """The answer to a request about a run: `offset` is the start of a first run, or the end of a micro-batch."""
 
     offset: str | None
@@ -68,7 +68,7 @@ class _Planned(msgspec.Struct):
     warnings: list[str]
 
 
-class _WriteToBegin(msgspec.Struct):
+class _PlanRequest(msgspec.Struct):
     """A micro-batch to write. `properties`: Spark's local properties that name it."""
 
     options: dict[str, str]
@@ -76,8 +76,8 @@ class _WriteToBegin(msgspec.Struct):
     properties: dict[str, str | None]
 
 
-class _WrittenMicroBatch(msgspec.Struct):
-    """A micro-batch that its tasks have written. `plan`, `skipped`: from `_BegunWrite`."""
+class _CommitRequest(msgspec.Struct):
+    """A micro-batch that its tasks have written. `plan`, `skipped`: from `_PlanReply`."""
 
     options: dict[str, str]
     properties: dict[str, str | None]
@@ -86,7 +86,7 @@ class _WrittenMicroBatch(msgspec.Struct):
     messages: list[WrittenByTask | None]
 
 
-class _BegunWrite(msgspec.Struct):
+class _PlanReply(msgspec.Struct):
     """The plan of a micro-batch that Java may write. `plan`: the WritePlan in MessagePack, for the commit.
 
     `skipped`: the query has written the micro-batch already, so its tasks upload nothing. `if_unknown`: what to do if
@@ -99,28 +99,28 @@ class _BegunWrite(msgspec.Struct):
     task: WritePlanForJava
 
 
-class _Abort(msgspec.Struct):
+class _AbortRequest(msgspec.Struct):
     batch_id: int
 
 
 def _stream_start(payload: bytes) -> bytes:
     """Return the positions at which the first run of a stream starts. Raises the errors of `StreamRun.start`."""
     warnings: list[str] = []
-    run = _run(msgspec.json.decode(payload, type=_Stream).options, _RunState(), warnings)
+    run = _run(msgspec.json.decode(payload, type=_StreamRequest).options, _RunState(), warnings)
     return _answer(run.start(), run, warnings)
 
 
 def _stream_target(payload: bytes) -> bytes:
     """Return the state of a run that ends at the present high watermarks."""
     warnings: list[str] = []
-    run = _run(msgspec.json.decode(payload, type=_Stream).options, _RunState(), warnings)
+    run = _run(msgspec.json.decode(payload, type=_StreamRequest).options, _RunState(), warnings)
     run.end_at_present()
     return _answer(None, run, warnings)
 
 
 def _stream_end(payload: bytes) -> bytes:
     """Return the end of the micro-batch that begins at `start`. Raises the errors of `StreamRun.end_after`."""
-    request = msgspec.json.decode(payload, type=_Begun)
+    request = msgspec.json.decode(payload, type=_EndRequest)
     warnings: list[str] = []
     run = _run(request.options, request.run, warnings)
     end = run.end_after(_positions(request.start), takes_all=request.takes_all)
@@ -129,7 +129,7 @@ def _stream_end(payload: bytes) -> bytes:
 
 def _stream_tasks(payload: bytes) -> bytes:
     """Return the tasks of a micro-batch. Raises the errors of `StreamRun.tasks`."""
-    request = msgspec.json.decode(payload, type=_Between)
+    request = msgspec.json.decode(payload, type=_TasksRequest)
     warnings: list[str] = []
     run = _run(request.options, _RunState(), warnings)
     ranges, addresses = run.tasks(_positions(request.start), _positions(request.end))
@@ -147,7 +147,7 @@ def _run(options: dict[str, str], state: _RunState, warnings: list[str]) -> Stre
 def _answer(offset: StreamPositions | None, run: StreamRun, warnings: list[str]) -> bytes:
     target, newest = (None if at is None else _text(at) for at in (run.target, run.newest))
     state = _RunState(target, newest, run.last_go_ms)
-    return msgspec.json.encode(_Planned(None if offset is None else _text(offset), state, warnings))
+    return msgspec.json.encode(_RunReply(None if offset is None else _text(offset), state, warnings))
 
 
 def _positions(text: str) -> StreamPositions:
@@ -169,38 +169,27 @@ def _plan_micro_batch(payload: bytes) -> bytes:
 
     Raises the errors of `begin_stream_write`, and InvalidInput if Spark does not name the micro-batch.
     """
-    request = msgspec.json.decode(payload, type=_WriteToBegin)
-    try:
-        from pyspark.sql.types import StructType
+    request = msgspec.json.decode(payload, type=_PlanRequest)
+    parsed = options_for_java(request.options, request.schema, parse_stream_write_options)
+    if parsed is None:
+        return b"null"
+    from sparklog.spark.write.stream_writer import is_written, micro_batch_of, micro_batch_writer, plan_micro_batch
 
-        from sparklog.spark.table_options import check_written_options
-        from sparklog.spark.write.stream_writer import (
-            is_written,
-            micro_batch_of,
-            micro_batch_writer,
-            plan_micro_batch,
-        )
-    except ImportError:  # Spark's workers find pyspark where this process does not
-        return b"null"
-    schema = StructType.fromJson(msgspec.json.decode(request.schema))
-    if not java_takes(schema):
-        return b"null"
-    check_written_options(request.options, schema)
-    options = parse_stream_write_options(request.options, default_cluster())
+    options, schema = parsed
     micro_batch = micro_batch_of(request.properties)
     plan, written = plan_micro_batch(options, schema)
     task = plan_for_java(plan)
     if task is None:
         return b"null"
     if_unknown = micro_batch_writer(options, plan, micro_batch).if_unknown()
-    return msgspec.json.encode(_BegunWrite(plan, is_written(micro_batch, written), if_unknown, task))
+    return msgspec.json.encode(_PlanReply(plan, is_written(micro_batch, written), if_unknown, task))
 
 
 def _commit_micro_batch(payload: bytes) -> bytes:
     """Commit what the tasks uploaded. Raises the errors of `commit_micro_batch` in stream_writer.py."""
     from sparklog.spark.write.stream_writer import commit_micro_batch, micro_batch_of
 
-    request = msgspec.json.decode(payload, type=_WrittenMicroBatch)
+    request = msgspec.json.decode(payload, type=_CommitRequest)
     options = parse_stream_write_options(request.options, default_cluster())
     micro_batch = micro_batch_of(request.properties)
     commit_micro_batch(options, request.plan, micro_batch, task_messages(request.messages), skipped=request.skipped)
@@ -210,7 +199,7 @@ def _commit_micro_batch(payload: bytes) -> bytes:
 def _abort_micro_batch(payload: bytes) -> bytes:
     from sparklog.spark.write.stream_writer import warn_of_abort
 
-    warn_of_abort(msgspec.json.decode(payload, type=_Abort).batch_id)
+    warn_of_abort(msgspec.json.decode(payload, type=_AbortRequest).batch_id)
     return b"null"
 
 

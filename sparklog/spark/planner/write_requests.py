@@ -34,7 +34,8 @@ from sparklog.storage.open_store import join_url
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage
+    from sparklog.options.typed import WriteOptions
+    from sparklog.spark.write.batch_writer import TaskMessage
 
 _LOCAL: Final = "file://"
 _HDFS: Final = "hdfs://"
@@ -178,20 +179,22 @@ def _plan_write(payload: bytes) -> bytes:
     Python plans a write that Java can't do, because of a column's type or of a store, and skips a write that was
     already done. Raises the errors of a write that is refused.
     """
-    request = msgspec.json.decode(payload, type=_WriteToPlan)
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql.types import StructType
+    from sparklog.options.typed import parse_write_options
 
-        from sparklog.spark.write.batch_writer import warn_of
-    except ImportError:  # Spark's workers find pyspark where this process does not
+    request = msgspec.json.decode(payload, type=_WriteToPlan)
+    parsed = options_for_java(request.options, request.schema, parse_write_options)
+    if parsed is None:
         return b"null"
-    schema = StructType.fromJson(msgspec.json.decode(request.schema))
+    from pyspark.errors import PySparkException
+
+    from sparklog.spark.write.batch_writer import planned_writer, warn_of
+
+    options, schema = parsed
     try:
-        writer = _writer(request.options, schema)
+        writer = planned_writer(options, schema)
     except PySparkException:  # the Python data source raises it in its own way
         return b"null"
-    if writer is None or writer.done is not None:
+    if writer.done is not None:
         return b"null"
     task = plan_for_java(writer.plan)
     if task is None:
@@ -200,21 +203,28 @@ def _plan_write(payload: bytes) -> bytes:
     return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), task))
 
 
-def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
-    from sparklog.options.typed import parse_write_options
-    from sparklog.spark.schema import check_written
-    from sparklog.spark.table_options import check_written_options
-    from sparklog.spark.write.batch_writer import planned_writer
+def options_for_java(
+    given: dict[str, str], schema_json: str, parse: Callable[[dict[str, str], str | None], WriteOptions]
+) -> tuple[WriteOptions, StructType] | None:
+    """Return the options and the schema of a write; None if the Python data source must plan it.
 
-    check_written_options(given, schema)
-    options = parse_write_options(given, default_cluster())
-    check_written(schema, options.topic)
-    if not java_takes(schema):
+    Python must plan it if Java can't write one of its columns, or if this process lacks pyspark. `parse`: parses the
+    options, with the default cluster. Raises the errors of options.
+    """
+    try:
+        from pyspark.sql.types import StructType
+
+        from sparklog.spark.table_options import check_written_options
+    except ImportError:  # Spark's workers find pyspark where this process does not
         return None
-    return planned_writer(options, schema)
+    schema = StructType.fromJson(msgspec.json.decode(schema_json))
+    if not _java_takes(schema):
+        return None
+    check_written_options(given, schema)
+    return parse(given, default_cluster()), schema
 
 
-def java_takes(schema: StructType) -> bool:
+def _java_takes(schema: StructType) -> bool:
     """True if Java can write the types of these columns."""
     return all(
         field.dataType.simpleString() in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema

@@ -71,17 +71,17 @@ def explained_of_feed(error: SparklogError) -> SparklogError:
     )
 
 
-def with_tombstones(rows: DataFrame, table: Callable[[], DataFrame], source: str) -> DataFrame:
+def with_tombstones(rows: DataFrame, current_rows: Callable[[], DataFrame], source: str) -> DataFrame:
     """Return the records of one version's changes. `rows` have the columns for the sink, and CHANGE.
 
     A row with a key may be deleted or changed while no new row (added, or the result of a change) has this key. Then
-    `table`, the records of all rows of the table at that version, is searched for the key. If no row has it, it gets a
-    tombstone. If one row still has it, that row is written again, because the newest record of the key may be of
+    `current_rows`, the records of all rows of the table at that version, are searched for the key. If no row has it, it
+    gets a tombstone. If one row still has it, that row is written again, because the newest record of the key may be of
     the row that is gone. If several different rows have it, none of them is the newest value: raises InvalidRecord,
     which names the keys.
 
     So a row whose key changed leaves a tombstone of its old key. If rows name their partition, a key in another
-    partition counts as another key. `table` is called only if it is needed. Raises Spark's errors. A deleted row
+    partition counts as another key. `current_rows` is called only if it is needed. Raises Spark's errors. A deleted row
     without a key is one of them. `source`: the table and the version, for messages.
     """
     from pyspark.sql import functions as sql
@@ -99,17 +99,17 @@ def with_tombstones(rows: DataFrame, table: Callable[[], DataFrame], source: str
     gone = rows.where(~is_added).withColumn("key", key).select(*names).distinct()
     if gone.isEmpty():
         return added
-    keys = _matched(gone, added, "left_anti", names)
+    keys = _join(gone, added, "left_anti", names)
     if keys.isEmpty():
         return added
-    records = table()
-    rows_by_key = _rows_by_key(_matched(records.select(*names), keys, "left_semi", names), names)
+    records = current_rows()
+    rows_by_key = _rows_by_key(_join(records.select(*names), keys, "left_semi", names), names)
     counts = rows_by_key.agg(sql.count("rows").alias("keys"), sql.max("rows").alias("most")).collect()[0]
     if counts["keys"]:
-        remaining = _matched(records, keys, "left_semi", names).distinct()
+        remaining = _join(records, keys, "left_semi", names).distinct()
         if counts["most"] > 1:
             _check_one_row_each(remaining, names, source)
-        keys, added = _matched(keys, remaining, "left_anti", names), added.unionByName(remaining)
+        keys, added = _join(keys, remaining, "left_anti", names), added.unionByName(remaining)
     nothing = {field.name: sql.lit(None).cast(field.dataType).alias(field.name) for field in added.schema}
     columns = [sql.col(name) if name in names else nothing[name] for name in added.columns]
     # Tombstones first: a record without a partition may have the key, and the partition, of a row that named one.
@@ -142,7 +142,7 @@ def _rows_by_key(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias("rows"))
 
 
-def _matched(left: DataFrame, right: DataFrame, how: str, names: Sequence[str]) -> DataFrame:
+def _join(left: DataFrame, right: DataFrame, how: str, names: Sequence[str]) -> DataFrame:
     """Join by the columns `names`, in which null equals null: rows without a partition are routed by their keys."""
     from pyspark.sql import functions as sql
 

@@ -17,13 +17,14 @@ from sparklog.spark.produce.delta_changes import open_changes, open_version
 from sparklog.spark.produce.formats.bad_rows import BAD, CHARACTERS_SHOWN, BadRow, has_bad_rows, is_bad
 from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.formats.json_rows import JsonRow, json_rows
+from sparklog.spark.produce.formats.parquet_times import check_int96_times
 from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
     RAW,
-    SEEN,
+    READABLE,
     START,
-    UNSEEN,
+    UNREADABLE,
     UNSPLIT,
     FilePart,
     check_columns,
@@ -35,10 +36,10 @@ from sparklog.spark.produce.formats.text_files import (
 )
 from sparklog.spark.produce.listed_files import listed_files
 from sparklog.spark.produce.paths import (
-    Finding,
+    FileFilter,
     check_files,
     check_path,
-    check_times,
+    data_paths,
     files_below,
     guessed_format,
     local_path,
@@ -124,10 +125,10 @@ def checked(source: InputSource) -> InputSource:
     local = local_path(source.path)
     if local is not None and not local.exists():
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
-    check_path(source.path, local, Finding.of(source.options))
+    check_path(source.path, local, FileFilter.of(source.options))
     guessed = _with_format(source, source.format or guessed_format(source.path, local))
     if guessed.format == "parquet" and local is not None:
-        check_times(local)
+        check_int96_times(data_paths(local))
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
@@ -135,7 +136,7 @@ def checked(source: InputSource) -> InputSource:
     return guessed
 
 
-def files_aside(source: InputSource, session: SparkSession) -> list[str]:
+def hidden_files(source: InputSource, session: SparkSession) -> list[str]:
     """Return the files at the source's path that lie in hidden folders, so that Spark does not read them.
 
     Raises InvalidInput for other files that Spark would not read, and another SparklogError if they can't be listed.
@@ -145,8 +146,8 @@ def files_aside(source: InputSource, session: SparkSession) -> list[str]:
     local = local_path(source.path)
     try:
         listed = listed_files(session, source.path) if local is None else [(str(local), files_below(local))]
-        finding = Finding.of(source.options)
-        return [file for root, below in listed for file in check_files(shown_path(root), below, finding)]
+        file_filter = FileFilter.of(source.options)
+        return [file for root, below in listed for file in check_files(shown_path(root), below, file_filter)]
     except Exception as error:
         raise explained(error, source.name) from error
 
@@ -337,14 +338,16 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
     lines = lines_of(session, path, options.of_files)
-    frame = rows_of(lines, read, (RAW, SEEN, UNSEEN), stop_at_bad=stop_at_bad).select(RAW, SEEN, UNSEEN, BAD)
-    seen = sql.coalesce(SEEN, RAW)
+    columns_of_row = (RAW, READABLE, UNREADABLE)
+    frame = rows_of(lines, read, columns_of_row, stop_at_bad=stop_at_bad).select(*columns_of_row, BAD)
+    readable = sql.coalesce(READABLE, RAW)
     types = {**options.of_types, **_FAIL}
+    objects = documents(frame.where(~is_bad()).select(readable))
     try:
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise Spark reads only one of the fields id and ID
-            inferred = session.read.options(**types).json(documents(frame.where(~is_bad()).select(seen))).schema.fields
+            inferred = session.read.options(**types).json(objects).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise
@@ -355,11 +358,11 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     check_columns([field.name for field in fields], path)
     # By number, because names may differ only in case.
     numbered = StructType([StructField(f"f{at}", field.dataType) for at, field in enumerate(fields)])
-    parsed = sql.from_json(seen, StructType(fields), types).cast(numbered).alias("parsed")
+    parsed = sql.from_json(readable, StructType(fields), types).cast(numbered).alias("parsed")
     columns = [
         _checked_field(sql.col(f"parsed.f{at}"), field, path).alias(field.name) for at, field in enumerate(fields)
     ]
-    return frame.select(parsed, RAW, UNSEEN, BAD).select(*columns, RAW, BAD)
+    return frame.select(parsed, RAW, UNREADABLE, BAD).select(*columns, RAW, BAD)
 
 
 def _checked_field(value: Column, field: StructField, path: str) -> Column:
@@ -371,5 +374,5 @@ def _checked_field(value: Column, field: StructField, path: str) -> Column:
         f"read in field {field.name!r}, found half of a surrogate pair or a number that is too large, in "
     )
     failed = sql.raise_error(sql.concat(sql.lit(problem), sql.substring(RAW, 1, CHARACTERS_SHOWN)))
-    is_unseen = sql.array_contains(sql.from_json(UNSEEN, "array<string>"), field.name)
-    return sql.when(sql.col(UNSEEN).isNotNull() & is_unseen, failed.cast(field.dataType)).otherwise(value)
+    names_it = sql.array_contains(sql.from_json(UNREADABLE, "array<string>"), field.name)
+    return sql.when(sql.col(UNREADABLE).isNotNull() & names_it, failed.cast(field.dataType)).otherwise(value)

@@ -31,7 +31,6 @@ _MARKS: Final = re.compile(
     r"_temporary|_delta_log|_change_data|_spark_metadata|\.hoodie|\.git|\.ipynb_checkpoints|"
     r"\.(hive-staging|spark-staging).*"
 )
-_MOST_US: Final = 9_200_000_000_000_000  # microseconds whose nanoseconds have 64 bits
 _GLOB: Final = re.compile(r"[*?\[{]")
 
 
@@ -77,12 +76,14 @@ def guessed_format(path: str, local: Path | None) -> str:
 
 def _data_files(folder: Path) -> list[str]:
     """The names of the files that Spark would read."""
-    return [file.name for file in _data_paths(folder)]
+    return [file.name for file in data_paths(folder)]
 
 
-def _data_paths(folder: Path) -> list[Path]:
-    """The files that Spark would read."""
-    return [folder.joinpath(*parts) for parts in files_below(folder) or () if not any(map(_is_hidden, parts))]
+def data_paths(place: Path) -> list[Path]:
+    """The files that Spark would read: `place`, or those below it if it is a folder."""
+    if place.is_file():
+        return [place]
+    return [place.joinpath(*parts) for parts in files_below(place) or () if not any(map(_is_hidden, parts))]
 
 
 def files_below(place: Path) -> list[tuple[str, ...]] | None:
@@ -100,14 +101,14 @@ def _plain(path: str) -> str:
     return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
 
 
-class Finding(NamedTuple):
+class FileFilter(NamedTuple):
     """The options by which Spark finds files. `all_below`: in all subfolders. `names`: only files that match it."""
 
     all_below: bool
     names: str
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Finding:
+    def of(cls, options: Mapping[str, str]) -> FileFilter:
         """The options for finding files among all reading options, whose names have no case."""
         given = {name.lower(): value for name, value in options.items()}
         names = given.get("pathglobfilter", "*")
@@ -115,20 +116,20 @@ class Finding(NamedTuple):
         return cls(given.get("recursivefilelookup", "").lower() == "true", "*" if "{" in names else names)
 
 
-def check_path(path: str, local: Path | None, finding: Finding) -> None:
+def check_path(path: str, local: Path | None, file_filter: FileFilter) -> None:
     """Raise InvalidInput if Spark would leave out files at this path on this machine.
 
-    Some patterns, and paths on other systems, can't be checked without Spark: `files_aside` does that later.
+    Some patterns, and paths on other systems, can't be checked without Spark: `hidden_files` does that later.
     """
     if local is None and _plain(path) and Path(_plain(path)).exists():
         raise InvalidInput(f"{path} exists, but *, ?, [ and {{ make a path a pattern: rename it, or name its directory")
     if local is not None and local.is_file() and _is_hidden(local.name):
-        raise _of_hidden(local.name, path)
+        raise _hidden_file_error(local.name, path)
     for root in [local] if local is not None else map(Path, glob.glob(_plain(path), include_hidden=True)):
-        check_files(str(root), files_below(root), finding)
+        check_files(str(root), files_below(root), file_filter)
 
 
-def check_files(root: str, below: Iterable[tuple[str, ...]] | None, finding: Finding) -> list[str]:
+def check_files(root: str, below: Iterable[tuple[str, ...]] | None, file_filter: FileFilter) -> list[str]:
     """Check what Spark would leave out of the file or folder `root`. `below`: its files; None if it is a file.
 
     A file or folder is hidden from Spark if its name begins with _ or a dot. Returns the files in hidden folders, which
@@ -142,16 +143,16 @@ def check_files(root: str, below: Iterable[tuple[str, ...]] | None, finding: Fin
         hidden = next((part for part in enumerate(parts, 1) if _is_hidden(part[1])), None)
         if hidden is None:
             visible.append(parts)
-        elif not any(map(_MARKS.fullmatch, (hidden[1], parts[-1]))) and fnmatchcase(parts[-1], finding.names):
+        elif not any(map(_MARKS.fullmatch, (hidden[1], parts[-1]))) and fnmatchcase(parts[-1], file_filter.names):
             if hidden[0] == len(parts):
-                raise _of_hidden("/".join(parts), root)
+                raise _hidden_file_error("/".join(parts), root)
             aside.append("/".join((root, *parts)))
-    if not finding.all_below and below is not None:
+    if not file_filter.all_below and below is not None:
         _check_depth(root, visible)
     return aside
 
 
-def _of_hidden(name: str, place: str) -> InvalidInput:
+def _hidden_file_error(name: str, place: str) -> InvalidInput:
     return InvalidInput(
         f"Spark ignores files whose names begin with _ or ., or end with ._COPYING_, found {name} at {place}: rename "
         "it, move it away, or leave it out with a glob such as DIR/[!_.]*"
@@ -181,34 +182,3 @@ def _format_of(name: str) -> str | None:
     lower = name.lower().rstrip("/")
     packed = next((suffix for suffix in _PACKED if lower.endswith(suffix)), "")
     return next((kind for suffix, kind in _FORMAT_OF_SUFFIX.items() if lower.endswith(suffix + packed)), None)
-
-
-def check_times(local: Path) -> None:
-    """Raise InvalidInput for a Parquet file on this machine whose INT96 times have nanoseconds, which Spark would cut.
-
-    Spark refuses INT64 times in nanoseconds by itself, but an INT96 column doesn't say how fine its times are.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    files = [local] if local.is_file() else _data_paths(local)
-    for file in files:
-        try:
-            parquet = pq.ParquetFile(file)
-        except (OSError, ValueError):
-            continue  # Spark says what is wrong with it
-        with parquet, pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as rounded:
-            schema = parquet.schema
-            old = [column.path for column in map(schema.column, range(len(schema))) if column.physical_type == "INT96"]
-            flat = [name for name in old if name in parquet.schema_arrow.names]
-            batches = zip(*(opened.iter_batches(columns=flat) for opened in (parquet, rounded)), strict=True)
-            for exact, cut in batches if flat else ():
-                for name in flat:
-                    # Arrow's nanoseconds wrap around outside of 1678 to 2262, so there they say nothing.
-                    in_range = pc.less(pc.abs(cut.column(name).cast(pa.int64())), _MOST_US)
-                    if pc.any(pc.and_(in_range, pc.not_equal(pc.nanosecond(exact.column(name)), 0))).as_py():
-                        raise InvalidInput(
-                            f"{file}: Spark has no times in nanoseconds, found some in column {name} (INT96): write "
-                            "the file with microseconds (pyarrow: coerce_timestamps='us')"
-                        )

@@ -41,7 +41,7 @@ from sparklog.spark.produce.formats.bad_rows import (
     shown,
     with_dead_letters,
 )
-from sparklog.spark.produce.input_source import InputSource, checked, files_aside, open_source, open_table, reading
+from sparklog.spark.produce.input_source import InputSource, checked, hidden_files, open_source, open_table, reading
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce.rows import RowMapping, check_mapping, visible, written_columns
@@ -114,7 +114,7 @@ class _Produce:
         self.connection = Connection(self.options.cluster, author)
         self.topics = WrittenTopics(self.connection, target.topic, self.bad_rows.topic, target.create, self._say)
         self.started_ms = clock.now_ms()
-        self.files_aside = 0
+        self.hidden_files = 0
 
     def run(self, spark: SparkSession | Callable[[], SparkSession], dry_run: bool) -> ProduceReport:
         exists = self.topics.check()
@@ -127,12 +127,12 @@ class _Produce:
             return self._report(dry_run=dry_run, skipped=True)
         session = spark() if callable(spark) else spark
         with self._progress(session), reading(self.source, session):
-            if aside := files_aside(self.source, session):
+            if aside := hidden_files(self.source, session):
                 self._say(
                     f"{counted(len(aside), 'file')} left out: Spark does not look into folders whose names begin with "
                     f"_ or ., the first: {aside[0]}"
                 )
-            self.files_aside = len(aside)
+            self.hidden_files = len(aside)
             frame = open_source(self.source, session, stop_at_bad=self.bad_rows.then is OnBadRow.FAIL)
             columns = written_columns(frame, self.mapping)
             if dry_run:
@@ -296,7 +296,7 @@ class _Produce:
             partitions=written,
             bad_rows=0 if result is None else result.records - sum(part.records for part in written),
             dead_letter_topic=self.bad_rows.topic,
-            files_aside=self.files_aside,
+            hidden_files=self.hidden_files,
         )
 
     @contextmanager

@@ -22,7 +22,7 @@ class ProduceReport(msgspec.Struct, frozen=True):
     `bytes` counts keys and values. `skipped`: nothing was written, because the application had already written this
     version or a later one; with --changes, because the topic had all versions. `entry`: the chain entry of the commit,
     None if nothing was written. `bad_rows`: the number of unreadable rows; they were left out or went to
-    `dead_letter_topic`, and are not in `records`. `files_aside`: the number of files that were not read because the
+    `dead_letter_topic`, and are not in `records`. `hidden_files`: the number of files that were not read because the
     names of their folders begin with _ or a dot. `delta_versions`: with --changes, the table's versions [start, end)
     that were written; `entry` and `partitions` are then those of the last version.
     """
@@ -43,7 +43,7 @@ class ProduceReport(msgspec.Struct, frozen=True):
     partitions: tuple[RangeWritten, ...] = ()
     bad_rows: int = 0
     dead_letter_topic: str | None = None
-    files_aside: int = 0
+    hidden_files: int = 0
     delta_versions: tuple[int, int] | None = None
     job: str = "produce"
     exit_code: int = 0

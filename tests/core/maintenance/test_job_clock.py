@@ -1,4 +1,4 @@
-"""A job's clock that is days ahead of a coordinator's is recognised; on a quiet chain nothing can be said."""
+"""A coordinator in force bounds the clock of a job; a clock that is days ahead of it is refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import pytest
 
 from sparklog.core.commands import ClaimCoordination, ResignCoordination
 from sparklog.core.errors import InvalidInput
-from sparklog.core.maintenance.job_clock import MOST_AHEAD_MS, check_clock
+from sparklog.core.maintenance.job_clock import MOST_AHEAD_MS, check_clock, job_time
 from tests.core.decided_log import DecidedLog
+
+
+def test_only_a_coordinator_in_force_bounds_the_time_of_a_job() -> None:
+    log = DecidedLog()
+    later_ms = log.state.time_ms + 1
+    assert job_time(log.state, later_ms) == later_ms
+    log.submit(ClaimCoordination(1, "one", "http://one:7400"))
+    time_ms = log.state.time_ms
+    assert [job_time(log.state, time_ms + by_ms) for by_ms in (-1, 0, 1)] == [time_ms - 1, time_ms, time_ms]
+    log.submit(ResignCoordination(1))
+    assert job_time(log.state, log.state.time_ms + 1) == log.state.time_ms + 1
 
 
 def test_a_clock_that_is_days_ahead_of_a_coordinator_is_refused() -> None:

@@ -238,6 +238,30 @@ def test_a_topic_joined_with_a_stream_is_read_by_java_up_to_its_present_end(
     joined_with_a_topic_that_grows(columnar, cluster, tmp_path)
 
 
+def test_a_dataframe_keeps_the_plans_of_the_streams_that_used_it_last(
+    cluster: Cluster, columnar: SparkSession, frame: Frame
+) -> None:
+    """Its own plan stays. Each start of a stream without a checkpoint has a new id, so plans by id would add up."""
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"]}))
+    read = frame("columns", "t")
+    assert read.count() == 1
+    context = columnar.sparkContext
+
+    def count(query: str) -> int:
+        context.setLocalProperty("sql.streaming.queryId", query)
+        try:
+            return read.select("offset").count()
+        finally:
+            context.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
+
+    assert count("first") == 1
+    cluster.append("t", pa.table({"value": [b"late"]}))
+    assert [count("first"), *(count(f"{n}") for n in range(63)), count("first")] == [1, *[2] * 63, 1]
+    assert [*(count(f"{n}") for n in range(63, 127)), count("first")] == [2] * 65
+    assert read.count() == 1
+
+
 def test_a_stream_says_how_far_it_is_behind(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
     cluster.create_topic("t", partitions=2)
     cluster.append("t", pa.table({"value": ["v"] * 100, "partition": pa.array([0] * 30 + [1] * 70, pa.int32())}))

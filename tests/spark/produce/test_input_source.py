@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
-from sparklog.spark.produce.input_source import InputSource, checked, files_aside, open_source
+from sparklog.spark.produce.input_source import InputSource, checked, hidden_files, open_source
 from sparklog.spark.produce.rows import visible
 
 
@@ -45,21 +43,6 @@ def test_a_tsv_file_is_csv_with_tabs_unless_a_separator_is_given(tmp_path: Path)
     (tmp_path / "b.csv").touch()
     with pytest.raises(InvalidOption, match="wanted files of one format, found csv and tsv"):
         checked(InputSource(str(tmp_path)))
-
-
-def test_old_times_with_nanoseconds_are_refused_before_spark_cuts_them(tmp_path: Path) -> None:
-    def write(name: str, values: list[object], unit: str) -> None:
-        table = pa.table({"at": pa.array(values, pa.timestamp(unit)), "n": range(len(values))})
-        pq.write_table(table, tmp_path / name, use_deprecated_int96_timestamps=True)
-
-    write("a.parquet", [1_000, None, -1_000], "ns")
-    write("b.parquet", [datetime(1000, 1, 1), datetime(9999, 12, 31)], "us")
-    (tmp_path / "c.parquet").write_bytes(b"no Parquet")
-    assert checked(InputSource(str(tmp_path))).format == "parquet"
-    write("d.parquet", [1_000, 1_001], "ns")
-    for path in (tmp_path, tmp_path / "d.parquet"):
-        with pytest.raises(InvalidInput, match=r"d.parquet: Spark has no times in nanoseconds, found .* column at"):
-            checked(InputSource(str(path)))
 
 
 def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
@@ -170,11 +153,11 @@ def test_files_on_any_system_are_read_or_counted_or_refused(spark: SparkSession,
     _write(tmp_path, ("in/day=1/a.csv", "in/day=1/_old/b.csv", "in/day=1/b c%.csv", *(f"in/{each}" for each in MARKS)))
     for path in (f"{tmp_path}/in", f"{tmp_path}/{{in,out}}", f"file://{tmp_path}/{{in,out}}"):
         source = checked(InputSource(path, None, "csv"))
-        assert files_aside(source, spark) == [f"{tmp_path}/in/day=1/_old/b.csv"]
+        assert hidden_files(source, spark) == [f"{tmp_path}/in/day=1/_old/b.csv"]
         assert open_source(source, spark).count() == 2
     left_out_by_the_pattern = checked(InputSource(f"{tmp_path}/in/day=1/[!_.]*", None, "csv"))
     _write(tmp_path, ("in/day=1/_c.csv",))
-    assert files_aside(left_out_by_the_pattern, spark) == []
+    assert hidden_files(left_out_by_the_pattern, spark) == []
     assert open_source(left_out_by_the_pattern, spark).count() == 2
     for hidden, message in (
         ("in/day=1/_c.csv", r"found day=1/_c.csv at .*/in: rename it"),
@@ -183,7 +166,7 @@ def test_files_on_any_system_are_read_or_counted_or_refused(spark: SparkSession,
     ):
         _write(tmp_path, (hidden,))
         with pytest.raises(InvalidInput, match=message):
-            files_aside(InputSource(f"{tmp_path}/{{in,out}}", None, "csv"), spark)
+            hidden_files(InputSource(f"{tmp_path}/{{in,out}}", None, "csv"), spark)
         (tmp_path / hidden).unlink()
 
 

@@ -15,23 +15,23 @@ final class LogBatchWrite implements BatchWrite {
   static final String UNKNOWN = "COMMIT_OUTCOME_UNKNOWN: ";
 
   private final RowColumns columns;
-  private final JsonNode begun;
+  private final JsonNode planned;
 
-  /** `begun`: the planner's answer to "plan_write". */
-  LogBatchWrite(RowColumns columns, JsonNode begun) {
+  /** `planned`: the planner's answer to "plan_write". */
+  LogBatchWrite(RowColumns columns, JsonNode planned) {
     this.columns = columns;
-    this.begun = begun;
+    this.planned = planned;
   }
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new TaskWriterFactory(columns, begun.get("task").toString(), Planner.pythonCommand());
+    return new TaskWriterFactory(columns, planned.get("task").toString(), Planner.pythonCommand());
   }
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
     try {
-      commit(with(end("commit_write"), messages), begun.get("if_unknown").asText());
+      commit(with(end("commit_write"), messages), planned.get("if_unknown").asText());
     } catch (SparklogException error) {
       throw error.inDriver("commit");
     }
@@ -74,7 +74,7 @@ final class LogBatchWrite implements BatchWrite {
 
   private ObjectNode end(String request) {
     ObjectNode end = Planner.JSON.createObjectNode().put("name", request);
-    return end.set("writer", begun.get("writer"));
+    return end.set("writer", planned.get("writer"));
   }
 
   /** The request with the messages of the tasks. */

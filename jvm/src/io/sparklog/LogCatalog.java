@@ -57,16 +57,20 @@ public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces
 
   @Override
   public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
-    loadNamespaceMetadata(namespace);
+    checkNamespace(namespace);
     return new String[0][];
   }
 
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    checkNamespace(namespace);
+    return Map.of();
+  }
+
+  private static void checkNamespace(String[] namespace) throws NoSuchNamespaceException {
     if (namespace.length > 0) {
       throw new NoSuchNamespaceException(namespace);
     }
-    return Map.of();
   }
 
   @Override
@@ -90,7 +94,7 @@ public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces
 
   @Override
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
-    loadNamespaceMetadata(namespace);
+    checkNamespace(namespace);
     return Planner.strings(ask(Planner.request("topics", options))).stream()
         .map(topic -> Identifier.of(namespace, topic))
         .toArray(Identifier[]::new);
@@ -164,7 +168,7 @@ public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces
   private TopicTable created(
       Identifier table, Column[] columns, Transform[] partitioning, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    loadNamespaceMetadata(table.namespace());
+    checkNamespace(table.namespace());
     for (Column column : columns) {
       if (!Columns.FIELDS.containsKey(column.name())) {
         throw refusedColumn(column.name());

@@ -15,20 +15,16 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * One run of a stream. Python decides where each micro-batch ends and which tasks it has; this keeps the state of the
  * run between two questions, so that a planner may end at any time.
  */
 final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
-  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
-
   private final Map<String, String> options;
   private final String[] columns;
-  private final Set<String> said = new HashSet<>(); // warnings that need no repetition
-  private Offset first; // Spark asks for it again, and "latest" must not move meanwhile
+  private final Set<String> logged = new HashSet<>(); // warnings that need no repetition
+  private Offset initial; // Spark asks for it again, and "latest" must not move meanwhile
   private JsonNode run = Planner.JSON.createObjectNode(); // what the planner wants to get back
 
   LogStream(Map<String, String> options, String[] columns) {
@@ -36,11 +32,11 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
     this.columns = columns;
   }
 
-  /** A position in all partitions, in the words of Python. */
-  private static final class Position extends Offset {
+  /** A stream's positions, as JSON. */
+  private static final class Positions extends Offset {
     private final String json;
 
-    Position(String json) {
+    Positions(String json) {
       this.json = json;
     }
 
@@ -52,15 +48,15 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
 
   @Override
   public Offset initialOffset() {
-    if (first == null) {
-      first = new Position(ask(Planner.request("stream_start", options)).get("offset").asText());
+    if (initial == null) {
+      initial = new Positions(ask(Planner.request("stream_start", options)).get("offset").asText());
     }
-    return first;
+    return initial;
   }
 
   @Override
   public Offset deserializeOffset(String json) {
-    return new Position(json);
+    return new Positions(json);
   }
 
   /** Any limit but "all that is available", which Spark gives for `Trigger.Once`: Python knows the limits. */
@@ -80,7 +76,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
     request.put("takes_all", limit instanceof ReadAllAvailable).set("run", run);
     JsonNode reply = ask(request);
     run = reply.get("run");
-    return new Position(reply.get("offset").asText());
+    return new Positions(reply.get("offset").asText());
   }
 
   @Override
@@ -91,7 +87,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
   /** The high watermarks when the last micro-batch was planned; null before the first plan. */
   @Override
   public Offset reportLatestOffset() {
-    return run.hasNonNull("newest") ? new Position(run.get("newest").asText()) : null;
+    return run.hasNonNull("newest") ? new Positions(run.get("newest").asText()) : null;
   }
 
   @Override
@@ -139,11 +135,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
     } catch (SparklogException error) {
       throw error.inStream("plan");
     }
-    for (JsonNode warning : reply.get("warnings")) {
-      if (said.add(warning.asText())) {
-        LOG.warn("{}", warning.asText());
-      }
-    }
+    Planner.logWarnings(reply, logged);
     return reply;
   }
 }

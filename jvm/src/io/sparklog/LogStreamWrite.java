@@ -2,7 +2,7 @@ package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.spark.SparkContext;
+import java.util.List;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -11,32 +11,33 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
 /** A micro-batch whose tasks write in Java. Python has planned it, and commits what they have written, or nothing. */
 final class LogStreamWrite implements StreamingWrite {
-  private static final String[] NAMES = {"sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"};
+  private static final List<String> PROPERTIES =
+      List.of(MicroBatchProperties.QUERY_ID, MicroBatchProperties.BATCH_ID, MicroBatchProperties.RUN_ID);
 
   private final LogicalWriteInfo info;
   private final JsonNode properties;
-  private final JsonNode begun;
+  private final JsonNode planned;
 
-  private LogStreamWrite(LogicalWriteInfo info, JsonNode properties, JsonNode begun) {
+  private LogStreamWrite(LogicalWriteInfo info, JsonNode properties, JsonNode planned) {
     this.info = info;
     this.properties = properties;
-    this.begun = begun;
+    this.planned = planned;
   }
 
   /** The write of the micro-batch that this thread of Spark works on; null if Python must write it. */
   static LogStreamWrite begin(LogicalWriteInfo info) {
     ObjectNode request = Planner.request("plan_micro_batch", info.options().asCaseSensitiveMap());
     ObjectNode properties = request.put("schema", info.schema().json()).putObject("properties");
-    for (String name : NAMES) {
-      properties.put(name, SparkContext.getOrCreate().getLocalProperty(name));
+    for (String name : PROPERTIES) {
+      properties.put(name, MicroBatchProperties.get(name));
     }
-    JsonNode begun = ask(request, "plan");
-    return begun.isNull() ? null : new LogStreamWrite(info, properties, begun);
+    JsonNode planned = ask(request, "plan");
+    return planned.isNull() ? null : new LogStreamWrite(info, properties, planned);
   }
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    String plan = begun.get("skipped").asBoolean() ? null : begun.get("task").toString();
+    String plan = planned.get("skipped").asBoolean() ? null : planned.get("task").toString();
     return new TaskWriterFactory(new RowColumns(info.schema()), plan, Planner.pythonCommand());
   }
 
@@ -44,10 +45,10 @@ final class LogStreamWrite implements StreamingWrite {
   public void commit(long batch, WriterCommitMessage[] messages) {
     ObjectNode request = Planner.request("commit_micro_batch", info.options().asCaseSensitiveMap());
     request.set("properties", properties);
-    request.set("plan", begun.get("plan"));
-    request.set("skipped", begun.get("skipped"));
+    request.set("plan", planned.get("plan"));
+    request.set("skipped", planned.get("skipped"));
     try {
-      LogBatchWrite.commit(LogBatchWrite.with(request, messages), begun.get("if_unknown").asText());
+      LogBatchWrite.commit(LogBatchWrite.with(request, messages), planned.get("if_unknown").asText());
     } catch (SparklogException error) {
       throw error.inStream("commit");
     }

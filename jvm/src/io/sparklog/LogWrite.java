@@ -11,13 +11,13 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 final class LogWrite implements Write {
   private final Write python;
   private final LogicalWriteInfo info;
-  private final boolean replaces;
+  private final boolean truncates;
 
-  /** `replaces`: the rows of a batch would replace those of the log, which Python refuses. */
-  LogWrite(Write python, LogicalWriteInfo info, boolean replaces) {
+  /** `truncates`: the rows of a batch would replace those of the log, which Python refuses. */
+  LogWrite(Write python, LogicalWriteInfo info, boolean truncates) {
     this.python = python;
     this.info = info;
-    this.replaces = replaces;
+    this.truncates = truncates;
   }
 
   @Override
@@ -27,12 +27,12 @@ final class LogWrite implements Write {
 
   @Override
   public BatchWrite toBatch() {
-    if (replaces) {
+    if (truncates) {
       return python.toBatch();
     }
     ObjectNode request = Planner.request("plan_write", info.options().asCaseSensitiveMap());
-    JsonNode begun = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
-    return begun.isNull() ? python.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), begun);
+    JsonNode planned = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
+    return planned.isNull() ? python.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), planned);
   }
 
   @Override

@@ -8,12 +8,13 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
  * Begins a write. `python` is the builder of the Python data source, which also says that a log can't be overwritten. In
- * the output modes complete and update, a stream appends all rows, or those that changed, as with Spark's Kafka sink.
+ * the output modes complete and update, a stream appends all rows or those that changed, respectively, as with Spark's
+ * Kafka sink.
  */
 final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final WriteBuilder python;
   private final LogicalWriteInfo info;
-  private boolean replaces;
+  private boolean truncates;
 
   LogWriteBuilder(WriteBuilder python, LogicalWriteInfo info) {
     this.python = python;
@@ -23,12 +24,12 @@ final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdate
   @Override
   public WriteBuilder truncate() {
     ((SupportsTruncate) python).truncate();
-    replaces = true;
+    truncates = true;
     return this;
   }
 
   @Override
   public Write build() {
-    return new LogWrite(python.build(), info, replaces);
+    return new LogWrite(python.build(), info, truncates);
   }
 }

@@ -31,7 +31,7 @@ final class ObjectIndex {
     Decoder.check(
         from >= 0 && batches > 0 && batches <= table.rows() - from, "an index of " + table.rows() + " batches");
     checkPlaces(table);
-    checkOwner(table, slice);
+    checkPartition(table, slice);
     positions = column(table, "position", from);
     lengths = column(table, "length", from);
     crcs = numbers(table, "crc32c", from);
@@ -100,7 +100,7 @@ final class ObjectIndex {
   }
 
   /** The chain's word for the topic and partition of these batches is only what the author of a command has claimed. */
-  private void checkOwner(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
+  private void checkPartition(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
     int[] topics = numbers(table, "topic_id", slice.firstBatch());
     int[] partitions = numbers(table, "partition", slice.firstBatch());
     for (int i = 0; i < batches; i++) {

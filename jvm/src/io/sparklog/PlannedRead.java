@@ -2,12 +2,11 @@ package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.SparkContext;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.Objects;
 
 /**
  * The tasks of a read. Python plans them at the first use, at one position of the chain, for a DataFrame's life. In a
@@ -15,12 +14,17 @@ import org.slf4j.LoggerFactory;
  * stream is read up to its present end.
  */
 final class PlannedRead {
-  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
-  private static final String QUERY = "sql.streaming.queryId"; // what Spark sets in the thread of a stream
-  private static final String MICRO_BATCH = "streaming.sql.batchId";
+  private static final int MOST_QUERIES = 64; // that join one DataFrame at a time
 
   private final Map<String, String> options;
-  private final Map<String, Planned> planned = new HashMap<>(); // by streaming query; "" outside one
+  private List<TaskToRead> ofDataFrame; // null before the first use outside a stream
+  private final Map<String, Planned> ofQueries = // those used last, by id: without a checkpoint, each run has a new one
+      new LinkedHashMap<>(MOST_QUERIES, 1f, true) {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, Planned> eldest) {
+          return size() > MOST_QUERIES;
+        }
+      };
 
   private record Planned(String microBatch, List<TaskToRead> tasks) {}
 
@@ -34,19 +38,20 @@ final class PlannedRead {
 
   /** The tasks for the thread that calls this: it plans a query, or a micro-batch of one. */
   synchronized List<TaskToRead> tasks() {
-    String query = property(QUERY);
-    String microBatch = property(MICRO_BATCH);
-    Planned last = planned.get(query);
-    if (last == null || !last.microBatch().equals(microBatch)) {
+    String query = MicroBatchProperties.get(MicroBatchProperties.QUERY_ID);
+    if (query == null) {
+      if (ofDataFrame == null) {
+        ofDataFrame = tasks(ask());
+      }
+      return ofDataFrame;
+    }
+    String microBatch = MicroBatchProperties.get(MicroBatchProperties.BATCH_ID);
+    Planned last = ofQueries.get(query);
+    if (last == null || !Objects.equals(last.microBatch(), microBatch)) {
       last = new Planned(microBatch, tasks(ask()));
-      planned.put(query, last);
+      ofQueries.put(query, last);
     }
     return last.tasks();
-  }
-
-  private static String property(String name) {
-    String value = SparkContext.getOrCreate().getLocalProperty(name);
-    return value == null ? "" : value;
   }
 
   private JsonNode ask() {
@@ -56,7 +61,7 @@ final class PlannedRead {
     } catch (SparklogException error) {
       throw error.inDriver("plan");
     }
-    reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
+    Planner.logWarnings(reply, new HashSet<>());
     return reply;
   }
 

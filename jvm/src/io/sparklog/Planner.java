@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -135,6 +136,15 @@ final class Planner {
     ObjectNode given = request.putObject("options");
     options.forEach(given::put);
     return request;
+  }
+
+  /** Logs the warnings in a reply, except those in `logged`, and adds them to it. */
+  static void logWarnings(JsonNode reply, Set<String> logged) {
+    for (JsonNode warning : reply.get("warnings")) {
+      if (logged.add(warning.asText())) {
+        LOG.warn("{}", warning.asText());
+      }
+    }
   }
 
   /** JSON as a record of this type. Throws IllegalStateException if something has another type or does not fit. */

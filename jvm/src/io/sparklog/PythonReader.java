@@ -14,12 +14,12 @@ final class PythonReader {
   private final int range;
   private final String[] columns;
   private final Decoder decoder;
-  private final String[] read;
+  private final String[] columnsRead;
   private long at;
   private Planner planner;
-  private long reader;
+  private long readerId;
   private boolean isOpen;
-  private boolean isRepeated;
+  private boolean hasReopened;
 
   PythonReader(TaskScan plan, int range, long at, Decoder decoder) {
     this.plan = plan;
@@ -27,7 +27,7 @@ final class PythonReader {
     this.at = at;
     this.columns = plan.columns();
     this.decoder = decoder;
-    read = Stream.concat(Arrays.stream(columns), Stream.of(OFFSET)).distinct().toArray(String[]::new);
+    columnsRead = Stream.concat(Arrays.stream(columns), Stream.of(OFFSET)).distinct().toArray(String[]::new);
   }
 
   /**
@@ -38,10 +38,10 @@ final class PythonReader {
     try {
       return nextOfPlanner();
     } catch (Planner.Unanswered error) {
-      if (isRepeated || Thread.currentThread().isInterrupted()) {
+      if (hasReopened || Thread.currentThread().isInterrupted()) {
         throw error;
       }
-      isRepeated = true;
+      hasReopened = true;
       isOpen = false;
       return nextOfPlanner();
     }
@@ -57,7 +57,7 @@ final class PythonReader {
       return null;
     }
     try {
-      Decoder.Batch batch = decoder.decode(reply.payload(), 0, reply.payload().length, Layout.of(read), read);
+      Decoder.Batch batch = decoder.decode(reply.payload(), 0, reply.payload().length, Layout.of(columnsRead), columnsRead);
       at = batch.rows() == 0 ? at : batch.columns().get(OFFSET).getLong(batch.rows() - 1) + 1;
       return batch.rows(columns, at);
     } catch (DamagedException error) {
@@ -68,11 +68,11 @@ final class PythonReader {
   private void open() throws IOException {
     ObjectNode request = Planner.JSON.createObjectNode().put("name", "read").put("range", range).put("at", at);
     request.put("task", plan.task().task()).put("fail_on_data_loss", plan.task().failOnDataLoss());
-    for (String column : read) {
+    for (String column : columnsRead) {
       request.withArray("columns").add(column);
     }
     planner = Planner.of(plan.python());
-    reader = Planner.JSON.readTree(planner.exchange(request).payload()).asLong();
+    readerId = Planner.JSON.readTree(planner.exchange(request).payload()).asLong();
     isOpen = true;
   }
 
@@ -88,6 +88,6 @@ final class PythonReader {
   }
 
   private ObjectNode request(String name) {
-    return Planner.JSON.createObjectNode().put("name", name).put("reader", reader);
+    return Planner.JSON.createObjectNode().put("name", name).put("reader", readerId);
   }
 }

@@ -19,7 +19,7 @@ final class TaskWriterFactory implements DataWriterFactory, StreamingDataWriterF
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt) {
-    return plan == null ? new SkippedRows(partition) : new TaskWriter(columns, WritePlan.of(plan), python, partition);
+    return plan == null ? new SkippingWriter(partition) : new TaskWriter(columns, WritePlan.of(plan), python, partition);
   }
 
   @Override

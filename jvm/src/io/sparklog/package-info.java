@@ -11,10 +11,10 @@
  *       Records, DamagedException
  *   <li>A write in the driver: LogWriteBuilder, LogWrite, LogBatchWrite, LogStreamWrite, RowColumns, WritePlan,
  *       TaskWriterFactory, TaskMessage
- *   <li>A write in a task: TaskWriter, SkippedRows, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object:
+ *   <li>A write in a task: TaskWriter, SkippingWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object:
  *       ObjectsWriter, OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, Grown, GrownColumn, Encoder,
  *       EncodedBatch; to stores: StoreLanes, ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
- *   <li>Both: Planner, SparklogException
+ *   <li>Both: Planner, MicroBatchProperties, SparklogException
  * </ul>
  */
 package io.sparklog;

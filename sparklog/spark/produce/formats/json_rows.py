@@ -13,12 +13,13 @@ import msgspec
 
 from sparklog.core.errors import InvalidRecord
 from sparklog.core.texts.json_text import elements_of, fields_of, json_fault
-from sparklog.core.texts.user_text import is_text
+from sparklog.core.texts.user_text import is_encodable
 from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded, shown
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_STRING_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _OUTSIDE_STRINGS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
 MAX_DIGITS: Final = 1_000  # Spark reads no longer number
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -27,7 +28,7 @@ _STRING = msgspec.json.Decoder(str)
 _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
 _AS_DIGITS: Final = bytes.maketrans(b"123456789.eE+-", b"0" * 14)
 _LONG_NUMBER: Final = b"0" * (MAX_DIGITS + 1)
-JsonRow = list[str | None]  # the columns RAW, SEEN and UNSEEN
+JsonRow = list[str | None]  # the columns RAW, READABLE and UNREADABLE
 
 
 def json_rows(
@@ -92,17 +93,17 @@ def _row(number: int, text: bytes, encoding: str, folders: Mapping[str, object],
     fields: Mapping[str, Any]
     try:
         fields = _OBJECT.decode(decoded)
-        odd = len(text) > MAX_DIGITS and _LONG_NUMBER in text.translate(_AS_DIGITS)
+        needs_care = _has_long_number(decoded)
     except msgspec.DecodeError:
         reason = json_fault(decoded, "a JSON object", dict)
         if reason is not None:
             return BadRow(number, reason + hint, text)
-        fields, odd = fields_of(decoded), True
+        fields, needs_care = fields_of(decoded), True
     more = {name: value for name, value in folders.items() if name not in fields}
     if more:
         added = msgspec.json.encode(more).decode()
         decoded = f"{decoded[:-1]},{added[1:]}" if fields else added
-    return [decoded, *_for_spark(decoded)] if odd else [decoded, None, None]
+    return [decoded, *_for_spark(decoded)] if needs_care else [decoded, None, None]
 
 
 def _for_spark(document: str) -> tuple[str, str]:
@@ -110,18 +111,27 @@ def _for_spark(document: str) -> tuple[str, str]:
 
     With null, Spark still knows that there is such a field.
     """
-    fields = {name: value for name, value in fields_of(document).items() if is_text(name)}
-    unseen = {name: "null" for name, value in fields.items() if not _is_read_by_spark(value)}
-    pairs = (f"{msgspec.json.encode(name).decode()}:{value}" for name, value in (fields | unseen).items())
-    return f"{{{','.join(pairs)}}}", msgspec.json.encode(list(unseen)).decode()
+    fields = {name: value for name, value in fields_of(document).items() if is_encodable(name)}
+    unreadable = {name: "null" for name, value in fields.items() if not _spark_can_read(value)}
+    pairs = (f"{msgspec.json.encode(name).decode()}:{value}" for name, value in (fields | unreadable).items())
+    return f"{{{','.join(pairs)}}}", msgspec.json.encode(list(unreadable)).decode()
 
 
-def _is_read_by_spark(value: str) -> bool:
+def _spark_can_read(value: str) -> bool:
     try:
         msgspec.json.decode(value)
     except msgspec.DecodeError:
         return False
-    return _LONG_NUMBER not in value.encode().translate(_AS_DIGITS)
+    return not _has_long_number(value)
+
+
+def _has_long_number(text: str) -> bool:
+    """True if `text`, which is JSON, has a number of more than MAX_DIGITS digits. Digits in strings don't count."""
+    return _is_long(text) and _is_long(_STRING_TEXT.sub('""', text))
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > MAX_DIGITS and _LONG_NUMBER in text.encode().translate(_AS_DIGITS)
 
 
 def field_text(document: str, name: str) -> str | None:

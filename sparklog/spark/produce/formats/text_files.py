@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 FILE, START, LINE = "sparklog_file", "sparklog_start", "sparklog_line"
 RAW: Final = "sparklog_json"  # a column added to those of JSON: the object exactly as the file has it
-SEEN, UNSEEN = (
-    "sparklog_seen",
-    "sparklog_unseen",
-)  # the object as Spark can read it, and the names of fields that are null there
-_RESERVED: Final = (FILE, START, LINE, RAW, SEEN, UNSEEN, BAD)
+# The object as Spark can read it, and the names of the fields that are null there because Spark can't.
+READABLE, UNREADABLE = "sparklog_readable", "sparklog_unreadable"
+_RESERVED: Final = (FILE, START, LINE, RAW, READABLE, UNREADABLE, BAD)
 ROWS_AT_ONCE: Final = 10_000
 BYTES_AT_ONCE: Final = 16 << 20
 # Larger than any file, but small enough for Spark to add it up over a million files.

@@ -14,7 +14,7 @@ def rows(*lines: bytes, **how: object) -> list[list[str | None] | BadRow]:
     return [row if isinstance(row, BadRow) else row[:1] for row in json_rows(lines, **given)]  # type: ignore[arg-type]
 
 
-def unseen(line: bytes) -> tuple[str | None, str | None]:
+def for_spark(line: bytes) -> tuple[str | None, str | None]:
     """The object as Spark can read it, and the fields that it lacks."""
     (row,) = json_rows((line,), encoding="utf-8", multiline=False, folders={})
     assert not isinstance(row, BadRow), row
@@ -79,15 +79,29 @@ def test_valid_json_that_no_decoder_takes_is_passed_on_and_spark_sees_the_other_
         [r'{"y": "\ud83d"}'],
         [r'{"x": "\ud83d","y":7}'],
     ]
-    assert unseen(HALF) == ('{"a":null,"b":1.10,"a b":null}', '["a","a b"]')
-    assert unseen(b'{"a": -1e400, "b": [1E+999], "c": 1e308}') == ('{"a":null,"b":null,"c":1e308}', '["a","b"]')
-    assert unseen(b'{"a": %b, "b": 2, "c": "%b"}' % (b"9" * 1001, b"x" * 2000)) == (
+    assert for_spark(HALF) == ('{"a":null,"b":1.10,"a b":null}', '["a","a b"]')
+    assert for_spark(b'{"a": -1e400, "b": [1E+999], "c": 1e308}') == ('{"a":null,"b":null,"c":1e308}', '["a","b"]')
+    assert for_spark(b'{"a": %b, "b": 2, "c": "%b"}' % (b"9" * 1001, b"x" * 2000)) == (
         '{"a":null,"b":2,"c":"%s"}' % ("x" * 2000),
         '["a"]',
     )
-    assert unseen(b'{"a": %b}' % (b"9" * 1000)) == (None, None)
-    assert unseen(rb'{"a": "\ud83d\ude00 \\ud83d"}') == (None, None)
-    assert unseen(rb'{"a": "\ud83d", "a": 2}') == ('{"a":2}', "[]"), "the last value of a name counts"
+    assert for_spark(b'{"a": %b}' % (b"9" * 1000)) == (None, None)
+    assert for_spark(rb'{"a": "\ud83d\ude00 \\ud83d"}') == (None, None)
+    assert for_spark(rb'{"a": "\ud83d", "a": 2}') == ('{"a":2}', "[]"), "the last value of a name counts"
+
+
+@pytest.mark.parametrize("character", [b"-", b"0"])
+def test_only_digits_of_numbers_are_too_many_for_spark(character: bytes) -> None:
+    many = character * 1001
+    assert for_spark(b'{"id":1,"note":"%b","%b":2,"c":["%b"]}' % (many, many, many)) == (None, None)
+    assert for_spark(rb'{"note":"\"%b","n":%b}' % (many, b"9" * 1001)) == (
+        rf'{{"note":"\"{many.decode()}","n":null}}',
+        '["n"]',
+    )
+    assert for_spark(rb'{"note":"%b","list":["%b"],"half":"\ud83d"}' % (many, many)) == (
+        f'{{"note":"{many.decode()}","list":["{many.decode()}"],"half":null}}',
+        '["half"]',
+    )
 
 
 def test_a_field_fails_only_if_it_is_used_as_text() -> None:

@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** Writes nothing: the rows of this task are those of a micro-batch that is already written. */
-record SkippedRows(int task) implements DataWriter<InternalRow> {
+record SkippingWriter(int task) implements DataWriter<InternalRow> {
   @Override
   public void write(InternalRow row) {
     // It is in the log.
