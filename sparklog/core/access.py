@@ -147,6 +147,8 @@ class Need(msgspec.Struct, frozen=True):
     With `any_topic`, a right to do `verb` on any one topic is enough, and `topics` is ignored. If `verb` is None, every
     principal is refused. `also` is a second need, which must be met as well. `of_member`: a group and a member id. If
     the group has this member, or another one of the same instance, `verb` is also needed on all topics of that member.
+    With `joins`, a member that is new to the group needs `verb` on the topics of all members, because it takes
+    partitions from them.
     """
 
     verb: Verb | None
@@ -154,6 +156,7 @@ class Need(msgspec.Struct, frozen=True):
     any_topic: bool = False
     also: Need | None = None
     of_member: tuple[str, str] | None = None
+    joins: bool = False
 
 
 def need_of(command: Command) -> Need:
@@ -173,7 +176,7 @@ def need_of(command: Command) -> Need:
             return Need(Verb.READ, of, any_topic=not of, of_member=member)
         case JoinGroup():
             member = (command.group, command.member_id)
-            return Need(Verb.READ, command.topics, any_topic=not command.topics, of_member=member)
+            return Need(Verb.READ, command.topics, any_topic=not command.topics, of_member=member, joins=True)
         case LeaveGroup():
             return Need(Verb.READ, any_topic=True, of_member=(command.group, command.member_id))
         case DeleteGroups():
@@ -229,6 +232,8 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
         )
     if need.of_member is not None:
         _check_member(principal, need.verb, *need.of_member, state)
+        if need.joins:
+            _check_group(principal, need.verb, *need.of_member, state)
     if need.any_topic:
         if not any(right.covers(need.verb, right.topics) for right in principal.rights):
             raise TopicAuthorizationFailed(_refusal(principal, need.verb, "any topic", f"{need.verb}:TOPIC"))
@@ -254,6 +259,20 @@ def _check_member(principal: Principal, verb: Verb, group: str, member_id: str, 
     member = None if known is None else known.member(member_id) or known.holder(instance_of(member_id))
     if member is not None and not all(principal.may(verb, topic) for topic in member.topics):
         what = f"all topics that member {shown(member_id)} of group {shown(group)} reads"
+        raise TopicAuthorizationFailed(_refusal(principal, verb, what, f"{verb}:TOPIC for each of them"))
+
+
+def _check_group(principal: Principal, verb: Verb, group: str, member_id: str, state: ClusterState) -> None:
+    """Check the right on the topics of all members of a group that a new member joins, without naming the topics.
+
+    Each new member begins a new generation, which refuses the commits of the others until they have seen it. A member
+    of the group, or its next instance, was checked when it joined.
+    """
+    known = state.groups.get(group)
+    if known is None or known.member(member_id) or known.holder(instance_of(member_id)):
+        return
+    if not all(principal.may(verb, topic) for topic in {topic for member in known.members for topic in member.topics}):
+        what = f"all topics that the members of group {shown(group)} read"
         raise TopicAuthorizationFailed(_refusal(principal, verb, what, f"{verb}:TOPIC for each of them"))
 
 

@@ -138,7 +138,35 @@ def test_a_member_is_evicted_replaced_or_renewed_only_with_the_right_on_all_its_
             check_access(principal(*rights, "write:mine"), need, log.state)
         assert f"read all topics that member '{member_id}' of group 'g' reads" in raised.value.message
         assert "payments" not in raised.value.message
-    check_access(principal("read:mine", f"read:{NAME}", "write:mine"), need_of(command("another")), log.state)
+    another = command("another")
+    if not isinstance(another, JoinGroup):  # a new member is the subject of the next test
+        check_access(principal("read:mine", f"read:{NAME}", "write:mine"), need_of(another), log.state)
+
+
+@pytest.mark.parametrize("member_id", ["", "eve", "other@1"])
+def test_a_group_is_joined_only_with_the_right_on_the_topics_of_all_members(member_id: str) -> None:
+    """A new member takes partitions from the others, and refuses their commits until they have seen it."""
+    log = DecidedLog()
+    log.submit(JoinGroup("g", "anna", (NAME,), 9_000))
+    log.submit(JoinGroup("g", "secret@1", ("payments",), 9_000))
+    eve = principal("read:mine", f"read:{NAME}", "describe:*", "alter:*")
+    join = need_of(JoinGroup("g", member_id, ("mine",), 9_000))
+    with pytest.raises(TopicAuthorizationFailed) as raised:
+        check_access(eve, join, log.state)
+    assert "read all topics that the members of group 'g' read" in raised.value.message
+    assert "payments" not in raised.value.message
+    check_access(principal("read:mine", f"read:{NAME}", "read:payments"), join, log.state)
+    check_access(eve, need_of(JoinGroup("new", member_id, ("mine",), 9_000)), log.state)
+    log.submit(LeaveGroup("g", "secret@1"))
+    check_access(eve, join, log.state)
+
+
+def test_a_member_renews_itself_beside_one_that_came_later_and_reads_more() -> None:
+    log = DecidedLog()
+    for member_id, topics in (("anna", (NAME,)), ("berta@1", (NAME,)), ("carla", (NAME, "payments"))):
+        log.submit(JoinGroup("g", member_id, topics, 9_000))
+    for member_id in ("anna", "berta@1", "berta@2"):
+        check_access(principal(f"read:{NAME}"), need_of(JoinGroup("g", member_id, (NAME,), 9_000)), log.state)
 
 
 _IN_ORDERS = OffsetToCommit(ORDERS, PartitionIndex(0), Offset(0), LeaderEpoch(0))

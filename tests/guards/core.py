@@ -272,6 +272,22 @@ GUARDS: Final = (
         ("tests/core/decide/test_append.py::test_what_a_write_calls_itself_is_as_short_as_kafkas_ids",),
     ),
     Guard(
+        "run-length",
+        "The state keeps the ids of an application's last runs, so their length is limited, too.",
+        "sparklog/core/decide/append.py",
+        '        check_write_name("the id of the run", command.application.run)\n',
+        "",
+        ("tests/core/decide/test_append.py::test_what_a_write_calls_itself_is_as_short_as_kafkas_ids",),
+    ),
+    Guard(
+        "digest-length",
+        "The same, of the digest of its last input.",
+        "sparklog/core/decide/append.py",
+        '        check_write_name("txnDigest", command.application.made_of)\n',
+        "",
+        ("tests/core/decide/test_append.py::test_what_a_write_calls_itself_is_as_short_as_kafkas_ids",),
+    ),
+    Guard(
         "swap-digest",
         "A rewrite replaces only the slices that it has read.",
         "sparklog/core/decide/maintenance.py",

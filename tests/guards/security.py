@@ -28,6 +28,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
+        "join-of-others",
+        "A group is joined only with the right on the topics of all its members.",
+        "sparklog/core/access.py",
+        "        if need.joins:",
+        "        if False:",
+        ("tests/core/test_access.py::test_a_group_is_joined_only_with_the_right_on_the_topics_of_all_members",),
+    ),
+    Guard(
+        "renewed-beside-others",
+        "A member stays although another one has joined that reads topics that the member may not read.",
+        "sparklog/core/access.py",
+        "    if known is None or known.member(member_id) or known.holder(instance_of(member_id)):",
+        "    if known is None:",
+        ("tests/core/test_access.py::test_a_member_renews_itself_beside_one_that_came_later_and_reads_more",),
+    ),
+    Guard(
         "access-exposure",
         "A coordinator without TLS and tokens is not reached from other machines.",
         "sparklog/coordinator/run.py",

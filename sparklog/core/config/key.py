@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -16,6 +17,7 @@ from sparklog.core.errors import InvalidConfig
 ConfigValue = int | float | bool | str | tuple[str, ...]
 
 MOST_NAME_CHARACTERS: Final = 300  # of a name that is compared with the known ones
+_MOST_COMPARED: Final = 100  # of the known names: there may be thousands of topics
 LONG_MAX: Final = 2**63 - 1
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")  # far beyond 64 bits; `int` itself refuses thousands of digits
@@ -122,12 +124,20 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     """The known name that was most likely meant by `name`, ignoring case; None if none is close.
 
     `likeness`, from 0 to 1, is the similarity required (`difflib`). No name is close to one of more than
-    MOST_NAME_CHARACTERS.
+    MOST_NAME_CHARACTERS. Of many known names, only those that come next to `name` in the alphabet are compared.
     """
     if len(name) > MOST_NAME_CHARACTERS:  # the comparison takes time that grows with both lengths
         return None
     by_folded = {candidate.lower(): candidate for candidate in known}
-    matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=likeness)
+    folded = name.lower()
+    longest = len(folded) / likeness * (2 - likeness)  # the longest and the shortest name that can be so similar
+    shortest = len(folded) * likeness / (2 - likeness)
+    candidates = [candidate for candidate in by_folded if shortest <= len(candidate) <= longest]
+    if len(candidates) > _MOST_COMPARED:
+        candidates.sort()
+        first = max(bisect_left(candidates, folded) - _MOST_COMPARED // 2, 0)
+        candidates = candidates[first : first + _MOST_COMPARED]
+    matches = difflib.get_close_matches(folded, candidates, n=1, cutoff=likeness)
     return by_folded[matches[0]] if matches else None
 
 

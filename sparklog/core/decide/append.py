@@ -61,9 +61,11 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     a run or a `made_of`.
 
     Raises the errors of `check_run` and `repeated_batch`. Raises WriteLost if an election left only a part of a
-    repeated batch, and InvalidInput if only some of the batches are repeats. If the command has acks=all without
-    `pull`, raises the errors of `_check_committed` for a repeated batch that is not on every in-sync replica yet.
+    repeated batch, and InvalidInput if a name of the write is too long, or if only some of the batches are repeats. If
+    the command has acks=all without `pull`, raises the errors of `_check_committed` for a repeated batch that is not on
+    every in-sync replica yet.
     """
+    _check_names(command)
     application = command.application
     if application is not None:
         check_run(state, application)
@@ -226,12 +228,17 @@ def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
     return replicated
 
 
-def _check_shape(state: ClusterState, command: Append) -> None:
-    if not command.slices and command.application is None and command.consumed is None:
-        raise InvalidInput("an append names at least one slice, an application's version or offsets; found none")
+def _check_names(command: Append) -> None:
     check_write_name("writeId", command.label)
     if command.application is not None:
         check_write_name("txnAppId", command.application.app_id)
+        check_write_name("the id of the run", command.application.run)
+        check_write_name("txnDigest", command.application.made_of)
+
+
+def _check_shape(state: ClusterState, command: Append) -> None:
+    if not command.slices and command.application is None and command.consumed is None:
+        raise InvalidInput("an append names at least one slice, an application's version or offsets; found none")
     check_uploads(state, command.objects, command.slices, ObjectKind.APPEND)
 
 

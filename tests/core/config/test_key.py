@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import difflib
 import pickle
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,22 @@ def test_a_very_long_name_is_near_none_and_is_not_compared(monkeypatch: pytest.M
     monkeypatch.setattr(difflib, "get_close_matches", None)
     assert nearest("x" * 301, ["x" * 300]) is None
     assert did_you_mean("x" * 40 * 2**20, ["x" * 300]) == ""
+
+
+def test_of_thousands_of_known_names_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    close = difflib.get_close_matches
+
+    def counted(word: str, candidates: Collection[str], *, n: int, cutoff: float) -> list[str]:
+        compared.append(len(candidates))
+        return close(word, candidates, n=n, cutoff=cutoff)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    known = [f"{'orders-of-one-shop-' * 6}{number:05}" for number in range(10_000)]
+    assert nearest(f"{known[7_000]}x", known) == known[7_000]
+    assert nearest(known[7_000].upper(), [*known, "payments"]) == known[7_000]
+    assert nearest("paymnets", [*known, "payments"]) == "payments"
+    assert compared == [100, 100, 1]
 
 
 def test_long_values_are_cut_in_messages() -> None:

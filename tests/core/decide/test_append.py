@@ -208,15 +208,29 @@ def test_an_append_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize(
     ("more", "option"),
-    [({"label": "w" * 32_768}, "writeId"), ({"application": Application("a" * 32_768, 1)}, "txnAppId")],
+    [
+        ({"label": "w" * 32_768}, "writeId"),
+        ({"application": Application("a" * 32_768, 1)}, "txnAppId"),
+        ({"application": Application("a", 1, run="r" * 32_768)}, "the id of the run"),
+        ({"application": Application("a", 1, made_of="d" * 32_768)}, "txnDigest"),
+    ],
 )
 def test_what_a_write_calls_itself_is_as_short_as_kafkas_ids(
     log: DecidedLog, more: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InvalidInput, match=f"{option}: wanted at most 32,767 bytes of UTF-8, found 32,768, beginning"):
         log.decide(msgspec.structs.replace(log.append_of(), **more))
-    longest = {"label": "w" * 32_767, "application": Application("a" * 32_767, 1)}
+    longest = {"label": "w" * 32_767, "application": Application("a" * 32_767, 1, "r" * 32_767, "d" * 32_767)}
     assert log.decide(msgspec.structs.replace(log.append_of(), **longest)).records
+
+
+@pytest.mark.parametrize("given", [Application("a", 0, run="r" * 32_768), Application("a", 1, "r", "d" * 32_768)])
+def test_an_application_that_has_written_is_refused_long_names_before_they_are_compared(
+    log: DecidedLog, given: Application
+) -> None:
+    log.submit(msgspec.structs.replace(log.append_of(), application=Application("a", 1, "r", "d")))
+    with pytest.raises(InvalidInput, match="wanted at most 32,767 bytes of UTF-8"):
+        log.decide(msgspec.structs.replace(log.append_of(), application=given))
 
 
 # M: C-04
