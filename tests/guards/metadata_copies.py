@@ -664,6 +664,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/client/restoring/test_found_stores.py::test_the_state_is_that_of_the_chain_that_is_the_newest_now",),
     ),
     Guard(
+        "copies-behind-a-hole",
+        "Copies behind a hole do not count: a restore would stop at the hole.",
+        _STORE_COPY,
+        "        first = next((n for n in range(begin, end) if n not in existing), end)\n",
+        "        first = max((n + 1 for n in existing if n < end), default=begin)\n",
+        ("tests/chain/mirror/test_mirrored_chain.py::test_entries_behind_a_hole_do_not_count_as_copied",),
+    ),
+    Guard(
         "remove-last-copies-registration",
         "A store that was registered again since, as after a loss, is not one that may have copies.",
         "sparklog/core/decide/stores.py",

@@ -60,3 +60,16 @@ def test_entries_that_the_source_has_deleted_as_old_are_copied_as_a_snapshot() -
     mirror = Mirror(chain.store.inner, store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
     mirror.extend(MirrorEntry(head, body))
     assert last_mirrored(MirrorPlace(store, CHAIN)) == head.n
+
+
+def test_entries_behind_a_hole_do_not_count_as_copied() -> None:
+    chain, store = new_chain(), new_store()
+    for _ in range(5):
+        chain.append()
+    head = chain.follower.catch_up()
+    bodies = [bytes(chain.store.inner.get(entry_key(n))) for n in range(head.n + 1)]
+    for n in (0, 1, 3):
+        MirrorPlace(store, CHAIN).put_if_absent(entry_key(n), bodies[n])
+    mirror = Mirror(chain.store.inner, store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
+    mirror.extend(MirrorEntry(head, bodies[-1]))
+    assert last_mirrored(MirrorPlace(store, CHAIN)) == head.n
