@@ -506,7 +506,7 @@ MAKE_ROOM: Final = "give it more room; docs/maintenance.md, A full disk, says wh
 
 
 class StoreFull(SparklogError):
-    """A store has no space left. Nothing was written, unless `landed` says that an earlier attempt may have been."""
+    """A store has no space left; nothing was written."""
 
     code = "STORE_FULL"
 

@@ -11,7 +11,7 @@ docs/maintenance.md has the table of what each type takes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sparklog.core.errors import InvalidOption
 
@@ -32,6 +32,7 @@ _WHOLE: Final = (  # characters and escapes, but no half of a surrogate pair
 _HALF_PAIR: Final = rf'\G((?:[^"]++|"{_WHOLE}")*+)"({_WHOLE}\\u{_REST})'
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6}0*+)?+)?+"
 _ZONE: Final = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_FINE: Final = 10**12  # parts of a unit of the last digit
 _ZERO: Final = r"^-?0(?:\.0*)?(?:[eE].*)?$"
 _TYPES: Final = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal, string, binary, date, timestamp, timestamp_ntz, "
@@ -216,9 +217,9 @@ def _converted_scalar(value: Column, type_: DataType) -> Column:
         case types.DecimalType():
             return _let(token, lambda number: _decimal(number, type_))
         case types.DoubleType():
-            return _let(token, lambda number: _floating(number, type_, 15, 1e-290, 1e290, 52))
+            return _let(token, lambda number: _floating(number, _Floating(type_, 15, 17, 1e-290, 1e290, 52)))
         case types.FloatType():
-            return _let(token, lambda number: _floating(number, type_, 6, 1e-30, 1e30, 23))
+            return _let(token, lambda number: _floating(number, _Floating(type_, 6, 9, 1e-30, 1e30, 23)))
         case types.DateType():
             return _let(string.try_cast(type_), lambda date: sql.when(date.cast("string") == string, date))
         case types.TimestampType():
@@ -269,29 +270,54 @@ def _decimal(number: Column, type_: DataType) -> Column:
     return sql.when(exact, number.try_cast(type_))
 
 
-def _floating(number: Column, type_: DataType, safe: int, least: float, most: float, bits: int) -> Column:
+class _Floating(NamedTuple):
+    """A type of floating-point numbers. A decimal number of `safe` significant digits comes back from it unchanged.
+
+    `most`: the digits that tell two of its numbers apart. `bits`: those of its fraction.
+    """
+
+    type: DataType
+    safe: int
+    most: int
+    least: float
+    greatest: float
+    bits: int
+
+
+def _floating(number: Column, kind: _Floating) -> Column:
     """The number as a float or double, or null if that would change a digit.
 
-    `safe`: a number of so many digits never changes. A longer one, of up to `safe` + 2 digits, must be the one nearest
-    to the result among the numbers of as many digits: then the numbers that are further away by half a digit and half
-    the distance of two results (2 ** -`bits` of the greatest power of two in it) have other results.
+    A number of more than `safe` digits must be the one nearest to the result among the numbers of as many digits. That
+    is so if a number further away, by half a unit of the last digit and half the distance of two results, has another
+    result. Of two numbers that are equally near, the one with the even last digit is taken.
     """
     from pyspark.sql import functions as sql
 
     def checked(made: Column) -> Column:
         significant, power = _digits(number)
         size = sql.abs(made.cast("double"))
-        spacing = sql.pow(sql.lit(2.0), sql.floor(sql.log2(size)) - bits)
-        of_last_digit = sql.concat(sql.lit("1e"), power.cast("string")).try_cast("double")
-        away = sql.ceil(1000 * (sql.try_divide(spacing, 2 * of_last_digit) + 0.5)).cast("decimal(38,0)")
-        thousand = significant.substr(1, 20).try_cast("decimal(38,0)") * sql.lit(1000).cast("decimal(4,0)")
-        exponent = sql.concat(sql.lit("e"), (power - 3).cast("string"))
-        above, below = (
-            sql.concat(near.cast("string"), exponent).try_cast(type_) for near in (thousand + away, thousand - away)
-        )
-        nearest = (above.cast("double") > size) & (below.cast("double") < size)
-        short = sql.length(number) <= safe
-        long = (sql.length(significant) <= safe) | ((sql.length(significant) <= safe + 2) & nearest)
-        return sql.when(size.between(least, most), sql.when(short | long, made)).when(number.rlike(_ZERO), made)
+        unit = sql.concat(sql.lit("1e"), power.cast("string")).try_cast("double")
+        binade = sql.pow(sql.lit(2.0), sql.floor(sql.log2(size)))  # log2 may be just wrong beside a power of two
+        binade = sql.when(binade > size, binade / 2).when(2 * binade <= size, 2 * binade).otherwise(binade)
+        spacing = sql.try_divide(binade * 2.0**-kind.bits, unit)
+        tie = sql.when(significant.substr(-1, 1).isin("0", "2", "4", "6", "8"), 1).otherwise(-1)
 
-    return _let(number.try_cast(type_), checked)
+        def away(distance: Column) -> Column:
+            return (sql.round((distance + 1) / 2 * _FINE) + tie).cast("decimal(38,0)")
+
+        fine = significant.substr(1, kind.most).try_cast("decimal(38,0)") * sql.lit(_FINE).cast("decimal(13,0)")
+        exponent = sql.concat(sql.lit("e"), (power - 12).cast("string"))
+
+        def result(of: Column) -> Column:
+            return sql.concat(of.cast("string"), exponent).try_cast(kind.type).cast("double")
+
+        # Below a power of two the results are twice as close. Among numbers that have it as their result, the nearest
+        # counts, even if a nearer number has another result.
+        is_denser = (binade == size) & (result(fine - sql.lit(_FINE).cast("decimal(13,0)")) == size)
+        below = result(fine - away(sql.when(is_denser, spacing / 2).otherwise(spacing)))
+        nearest = (result(fine + away(spacing)) > size) & (below < size)
+        short = (sql.length(number) <= kind.safe) | (sql.length(significant) <= kind.safe)
+        good = short | ((sql.length(significant) <= kind.most) & nearest)
+        return sql.when(size.between(kind.least, kind.greatest), sql.when(good, made)).when(number.rlike(_ZERO), made)
+
+    return _let(number.try_cast(kind.type), checked)

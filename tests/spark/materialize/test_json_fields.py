@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import random
 import re
@@ -111,23 +110,24 @@ def of_number(type_: str, token: str) -> Any:
         fits = abs(number) < Decimal(10) ** (precision - scale) and number == round(number, scale) if number else True
         return number if fits else BAD
     if type_ == "double":
-        return of_floating(number, float(token), 17, 1e-290, 1e290)
+        return of_floating(number, float(token), repr(float(token)), 17, 1e-290, 1e290)
     if type_ == "float":
         import numpy as np
 
         with np.errstate(over="ignore"):
-            return of_floating(number, float(np.float32(token)), 9, 1e-30, 1e30)
+            made = np.float32(token)
+        return of_floating(number, float(made), str(made), 9, 1e-30, 1e30)
     return BAD
 
 
-def of_floating(number: Decimal, made: float, most: int, least: float, greatest: float) -> Any:
-    """The float, if it has the digits of the number when it's written with as many."""
+def of_floating(number: Decimal, made: float, shortest: str, most: int, least: float, greatest: float) -> Any:
+    """The float, if it has the digits of the number when it's written with as many, or as shortly as can be."""
     if not number:
         return made
     digits = "".join(map(str, number.as_tuple().digits)).strip("0")
     if not least <= abs(made) <= greatest or len(digits) > most:
         return BAD
-    return made if Decimal(f"{Decimal(made):.{len(digits) - 1}e}") == number else BAD
+    return made if number in (Decimal(shortest), Decimal(f"{Decimal(made):.{len(digits) - 1}e}")) else BAD
 
 
 def of_string(type_: str, string: str) -> Any:
@@ -136,7 +136,7 @@ def of_string(type_: str, string: str) -> Any:
     if type_ == "binary":
         try:
             made = base64.b64decode(string, validate=True)
-        except binascii.Error:
+        except ValueError:
             return BAD
         return made if base64.b64encode(made).decode() == string else BAD
     if type_ == "date":
@@ -183,6 +183,37 @@ def test_each_type_takes_its_own_token_or_the_value_is_bad(spark: SparkSession, 
         if (row is None) != (wanted is BAD) or (row is not None and not same(row.f, wanted)):
             wrong.append((token, row, None if wanted is BAD else wanted))
     assert wrong == []
+
+
+@pytest.mark.parametrize("type_", ["double", "float"])
+def test_a_float_as_any_program_writes_it_is_good_and_its_neighbours_are_not(spark: SparkSession, type_: str) -> None:
+    """Beside powers of two as well, where the distance of two numbers changes."""
+    import numpy as np
+
+    dice = random.Random(5)
+    kind, most, powers = (np.float64, 17, range(-900, 900, 7)) if type_ == "double" else (np.float32, 9, range(-95, 95))
+    numbers = [kind(dice.uniform(-1, 1) * 10.0 ** dice.randrange(-25, 25)) for _ in range(1_500)]
+    numbers += [kind(889678648778823.8), kind(2.0**53), kind(2.0**54), kind(2.0**-44)]
+    for power in powers:
+        exact = kind(2.0**power)
+        numbers += [exact, np.nextafter(exact, kind(0)), np.nextafter(exact, kind(np.inf))]
+    written = [text for number in numbers for text in (str(number), f"{Decimal(float(number)):.{most - 1}e}")]
+    beside = []
+    for text in written:
+        digits = Decimal(text).as_tuple()
+        near = int("".join(map(str, digits.digits))) + dice.choice((-1, 1))
+        beside.append(f"{near}e{digits.exponent}")
+    given = [*written, *beside]
+    found = read(spark, [f'{{"f":{text}}}' for text in given], f"f {type_}")
+    wanted = [modelled(type_, text) for text in given]
+    wrong = [
+        (text, row, value)
+        for text, row, value in zip(given, found, wanted, strict=True)
+        if (row is None) != (value is BAD) or (row is not None and row.f != value)
+    ]
+    assert wrong == []
+    assert BAD not in wanted[: len(written)]
+    assert wanted.count(BAD) > 1_000
 
 
 def test_arrays_maps_and_structs_are_good_if_all_in_them_is(spark: SparkSession) -> None:
