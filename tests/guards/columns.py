@@ -197,8 +197,8 @@ GUARDS: Final = (
         "written-slices",
         "A slice names the object that has its records, whichever of a task's objects is complete first.",
         "OpenObject",
-        "index.slices(written.objects(), topic.id())",
-        "index.slices(0, topic.id())",
+        "index.slices(written.objects())",
+        "index.slices(0)",
         f"{_WRITES}::test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices",
     ),
     _guard(

@@ -279,8 +279,8 @@ GUARDS: Final = (
         "consumed-by-the-sink",
         "A sink with a group commits what its micro-batch was made from.",
         _WRITER,
-        "        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction, logged))",
-        "        BatchWriter(options, plan, None).commit(messages)",
+        "    micro_batch_writer(options, plan, micro_batch, made_of).commit(messages, consumed)",
+        "    micro_batch_writer(options, plan, micro_batch, made_of).commit(messages)",
         ("tests/spark/stream/test_histories.py::test_output_and_consumed_offsets_agree_at_every_step",),
     ),
     Guard(

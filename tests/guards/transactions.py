@@ -175,7 +175,7 @@ GUARDS: Final = (
         "async-cancelled-close",
         "A consumer whose close is cancelled is closed all the same.",
         _AIO,
-        "        await asyncio.shield(asyncio.wrap_future(self._ending))\n",
+        "        await _shielded(asyncio.wrap_future(self._ending))\n",
         "        await asyncio.wrap_future(self._ending)\n",
         (_ASYNC + "test_a_close_that_is_cancelled_closes",),
     ),
