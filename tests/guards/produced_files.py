@@ -62,4 +62,12 @@ GUARDS: Final = (
             "test_json_that_spark_cannot_read_is_an_error_and_no_null_where_it_is_used",
         ),
     ),
+    Guard(
+        "json-digits-in-strings",
+        "A string of many digits is no number that is too long for Spark.",
+        "sparklog/spark/produce/formats/json_rows.py",
+        """_is_long(_STRING_TEXT.sub('""', text))""",
+        "_is_long(text)",
+        ("tests/spark/produce/formats/test_json_rows.py::test_only_digits_of_numbers_are_too_many_for_spark",),
+    ),
 )
