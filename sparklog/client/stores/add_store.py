@@ -115,10 +115,11 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 def removal(connection: Connection, store: StoreId) -> RemoveStore:
     """Return the command that removes a store, with the other stores that may have copies of the metadata."""
     state = connection.follower.newest_state()
-    elsewhere = {other for other, known in state.stores.items() if is_elsewhere(connection.url, known.url)}
-    if store not in elsewhere:
-        return RemoveStore(store)
-    others = {other: number for other, number in state.registrations().items() if other in elsewhere - {store}}
+    others = {
+        other: number
+        for other, number in state.registrations().items()
+        if other != store and is_elsewhere(connection.url, state.stores[other].url)
+    }
     return RemoveStore(store, others)
 
 
