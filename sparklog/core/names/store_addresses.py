@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote
 
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import InvalidInput
@@ -75,3 +76,22 @@ def check_store_address(url: str) -> None:
     if scheme is not None and (_FILE if scheme == "file" else _ON_A_SERVER).fullmatch(url) is None:
         wanted = "file:///path" if scheme == "file" else f"{scheme}:// and a name"
         raise InvalidInput(f"wanted the address of a store, {wanted}, found {shown(url)}")
+    if url.startswith("~"):
+        raise InvalidInput(f"~ is another folder for each user, so a store has an absolute path, found {shown(url)}")
+    if scheme == "file":
+        decoded_path(url)
+
+
+def decoded_path(url: str) -> str:
+    """Return what stands behind `file:` in a URL, with each %xx decoded.
+
+    Raises InvalidInput unless that is UTF-8 without a zero byte: other bytes have no spelling that Java and Python
+    decode alike.
+    """
+    try:
+        path = unquote(url[len("file:") :], errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {shown(url)}") from error
+    if "\0" in path:
+        raise InvalidInput(f"a path is not empty and has no zero byte, not {shown(url)}")
+    return path
