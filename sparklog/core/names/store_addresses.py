@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote
 
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import InvalidInput
@@ -19,6 +18,7 @@ _OFFERED: Final = ("file", "s3", "gs", "abfs", "hdfs", "memory", "http")
 _KNOWN: Final = ("file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "memory")
 _KAFKA_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 _FILE: Final = re.compile(r"(?i:file):(//(localhost)?/|/(?!/)).*")
+_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ON_A_SERVER: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
 
 
@@ -89,7 +89,8 @@ def decoded_path(url: str) -> str:
     decode alike.
     """
     try:
-        path = unquote(url[len("file:") :], errors="strict")
+        encoded = url[len("file:") :].encode("utf-8", "surrogatepass")
+        path = _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), encoded).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {shown(url)}") from error
     if "\0" in path:
