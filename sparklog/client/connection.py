@@ -42,7 +42,7 @@ from sparklog.storage.http.store import HttpStore
 from sparklog.storage.keys import META, entry_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, join_url
+from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, shown_url
 
 _PLATFORMS_OWN = StorageSettings()
 _Key = tuple[int, str, bytes]  # process, address, settings
@@ -107,7 +107,7 @@ class Connection:
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
             for store, url in addresses.urls.items()
-            if has_timeout(join_url(self.url, url))
+            if has_timeout(shown_url(self.url, url))
         }
         return Stores(replace(addresses, settings=StorageSettings(hasty).over(self._settings)))
 

@@ -312,12 +312,12 @@ class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
 class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
     """Forget a store that has no replica.
 
-    `others`: the other stores that may have copies of the metadata, with their registrations; None if the store has no
-    copies itself. If copies are wanted, one of the others must be registered under that number, and not be fenced.
+    `others`: the other stores that may have copies of the metadata, with their registrations. If copies are wanted, one
+    of the others must be registered under that number, and not be fenced.
     """
 
     store: CommandStoreId
-    others: dict[CommandStoreId, int] | None = None
+    others: dict[CommandStoreId, int]
 
 
 class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):

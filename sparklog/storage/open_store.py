@@ -73,8 +73,23 @@ def is_same_place(url: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def is_elsewhere(cluster_url: str, store_url: str) -> bool:
-    """True if the address `store_url` of a registered store leads to another place than the cluster's own root."""
-    return join_url(cluster_url, store_url) != absolute_url(cluster_url)
+    """True if the address `store_url` of a registered store leads to another place than the cluster's own root.
+
+    False for an address that can't be opened: such a store has no copies of the metadata, and holds up no commit.
+    """
+    root = absolute_url(cluster_url)
+    try:
+        return join_url(cluster_url, store_url) != root
+    except InvalidInput:
+        return False
+
+
+def shown_url(cluster_url: str, store_url: str) -> str:
+    """Return the absolute address of a registered store; as it is registered if that can't be opened."""
+    try:
+        return join_url(cluster_url, store_url)
+    except InvalidInput:
+        return store_url
 
 
 def join_url(cluster_url: str, store_url: str) -> str:

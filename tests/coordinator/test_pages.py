@@ -22,7 +22,7 @@ from sparklog.coordinator.page.rendering import HEADERS
 from sparklog.coordinator.watching.sampling import sampling, take_sample
 from sparklog.core.coordination import Coordinator
 from sparklog.core.records import JobRan
-from sparklog.core.state import ClusterState, Topic
+from sparklog.core.state import ClusterState, Store, Topic
 from sparklog.core.types import PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.storage.keys import LOG
 from sparklog.wire.messages import SUBMIT
@@ -178,6 +178,16 @@ def test_a_standby_says_so_and_links_to_the_one_that_leads(chain: Member) -> Non
     assert "No process coordinates the cluster at the moment" in embedded.text
     assert "This process stands by: b:1 leads with epoch 3." in standby.text
     assert "http://b:7400" in [attributes["href"] for attributes in of_tag(standby, "a")]
+
+
+@pytest.mark.parametrize("url", ["~no-such-user/z", "file:///z%ff"])
+def test_a_store_whose_address_can_not_be_opened_is_shown_as_it_is_registered(chain: Member, url: str) -> None:
+    async def work(service: Service, app: Starlette) -> dict[str, Read]:
+        state = changed(service)
+        state.stores[StoreId("z")] = Store(StoreId("z"), state.next_registration, url, "f" * 32, "")
+        return {path: await read(app, path) for path in PAGES}
+
+    assert url in served(chain, work)["/stores"].text
 
 
 def test_what_is_wrong_comes_first_in_words(chain: Member) -> None:

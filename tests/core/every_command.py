@@ -93,7 +93,7 @@ OF_NO_TOPIC: Final[list[tuple[Command, Verb | None, str]]] = [
     (MoveRecoveryPoint(_A, 0, ObjectNumber(0), EntryNumber(0)), Verb.MAINTAIN, CLUSTER),
     (RegisterStore(NewStore(_A, ".", "i")), Verb.ALTER, CLUSTER),
     (FenceStore(StoreId("b")), Verb.ALTER, CLUSTER),
-    (RemoveStore(StoreId("b")), Verb.ALTER, CLUSTER),
+    (RemoveStore(StoreId("b"), {}), Verb.ALTER, CLUSTER),
     (ElectLeaders(()), Verb.ALTER, CLUSTER),
     (MoveReplicas(()), Verb.ALTER, CLUSTER),
     (CreateCluster("d" * 32, ()), Verb.ALTER, CLUSTER),

@@ -111,7 +111,7 @@ class Walk(RandomSteps, PhysicalLog):
             (0.5, self.retain),
             (0.5, self.clean),
             (0.3, lambda: self.log.configure(min_insync_replicas=str(self.dice.randint(1, 3)))),
-            (0.5, lambda: self.log.submit(RemoveStore(StoreId(self.one())))),
+            (0.5, lambda: self.log.submit(RemoveStore(StoreId(self.one()), {}))),
             (0.05, lambda: self.log.submit(AddPartitions(TOPIC, len(self.partitions()) + 1))),
             (0.3, self.leave),
         ]

@@ -239,6 +239,33 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/cli/cluster/test_store_verbs.py::test_a_store_of_another_cluster_is_not_taken",),
     ),
     Guard(
+        "store-unopened",
+        "A store whose address can't be opened holds up no commit.",
+        "sparklog/storage/open_store.py",
+        "    except InvalidInput:\n        return False",
+        "    except ZeroDivisionError:\n        return False",
+        (
+            "tests/cli/cluster/test_store_verbs.py::"
+            "test_a_store_whose_address_can_not_be_opened_holds_up_nothing_and_can_be_removed",
+        ),
+    ),
+    Guard(
+        "store-home",
+        "A store is not registered at a folder that each user has.",
+        "sparklog/core/names/store_addresses.py",
+        '    if url.startswith("~"):',
+        "    if False:",
+        ("tests/core/names/test_store_addresses.py::test_another_is_refused_for_the_first_stores_and_for_later_ones",),
+    ),
+    Guard(
+        "store-decoded",
+        "A store is not registered at a file URL that can't be decoded.",
+        "sparklog/core/names/store_addresses.py",
+        '    if scheme == "file":\n        decoded_path(url)',
+        "    pass",
+        ("tests/core/names/test_store_addresses.py::test_another_is_refused_for_the_first_stores_and_for_later_ones",),
+    ),
+    Guard(
         "store-address",
         "The address of a store that was wiped is not taken for another store.",
         "sparklog/client/stores/add_store.py",

@@ -176,7 +176,7 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
         found = checked(self, frame, store)
         if store == "c":
             log.world.cluster.delete_topic("u")
-            log.world.submit(RemoveStore(StoreId("d")))
+            log.world.submit(RemoveStore(StoreId("d"), {}))
         return found
 
     monkeypatch.setattr(recovery_job.RecoveryJob, "_checked", gone)

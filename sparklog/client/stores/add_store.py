@@ -42,7 +42,7 @@ from sparklog.log.incarnation import (
 )
 from sparklog.storage.keys import INCARNATION, PROBES, entry_key, owner_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, is_elsewhere, join_url
+from sparklog.storage.open_store import absolute_url, is_elsewhere, join_url, shown_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
@@ -65,7 +65,7 @@ def add_store(
     """
     state = connection.follower.newest_state()
     known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
-    others = [(known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()]
+    others = [(known_store.store, shown_url(connection.url, known_store.url)) for known_store in state.stores.values()]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
@@ -115,10 +115,11 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 def removal(connection: Connection, store: StoreId) -> RemoveStore:
     """Return the command that removes a store, with the other stores that may have copies of the metadata."""
     state = connection.follower.newest_state()
-    elsewhere = {other for other, known in state.stores.items() if is_elsewhere(connection.url, known.url)}
-    if store not in elsewhere:
-        return RemoveStore(store)
-    others = {other: number for other, number in state.registrations().items() if other in elsewhere - {store}}
+    others = {
+        other: number
+        for other, number in state.registrations().items()
+        if other != store and is_elsewhere(connection.url, state.stores[other].url)
+    }
     return RemoveStore(store, others)
 
 
@@ -136,7 +137,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     announced: dict[StoreId, int] = {}
     failures = []
     for other in others:
-        url = join_url(connection.url, other.url)
+        url = shown_url(connection.url, other.url)
         announce_peer(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
             _announce_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)

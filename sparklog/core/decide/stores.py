@@ -105,7 +105,10 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
     if not state.registrations().keys() - {store.store}:
         raise Conflict(f"store {store.store} is the only one of the cluster that is not fenced")
     copies = effective_cluster(state.config).metadata_copies if state.config else 0
-    if copies and command.others is not None and not command.others.items() & state.registrations().items():
+    if copies and not command.others.items() & state.registrations().items():
+        again = sorted(command.others.keys() & state.registrations().keys())
+        if again:
+            raise Conflict(f"store {', '.join(again)} was registered again meanwhile: remove store {store.store} again")
         raise Conflict(
             f"store {store.store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
             "another store first"

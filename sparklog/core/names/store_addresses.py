@@ -28,6 +28,7 @@ _NO_SLASHES: Final = re.compile(f"(?i:{_WITH_HOST}):(?!/)")
 _NO_COLON: Final = re.compile(f"(?i:file|{_WITH_HOST})//|:/")  # a typo, not the name of a directory
 _KAFKA_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 _FILE: Final = re.compile(r"(?i:file):(//(localhost)?/|/(?!/)).*")
+_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _HOST_AND_PATH: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
 
 
@@ -85,3 +86,23 @@ def check_store_address(url: str) -> None:
     if scheme is not None and (_FILE if scheme == "file" else _HOST_AND_PATH).fullmatch(url) is None:
         wanted = "file:///path" if scheme == "file" else f"{scheme}:// and a name"
         raise InvalidInput(f"wanted the address of a store, {wanted}, found {shown(url)}")
+    if url.startswith("~"):
+        raise InvalidInput(f"~ is another folder for each user, so a store has an absolute path, found {shown(url)}")
+    if scheme == "file":
+        decoded_path(url)
+
+
+def decoded_path(url: str) -> str:
+    """Return what stands behind `file:` in a URL, with each %xx decoded.
+
+    Raises InvalidInput unless that is UTF-8 without a zero byte: other bytes have no spelling that Java and Python
+    decode alike.
+    """
+    try:
+        encoded = url[len("file:") :].encode("utf-8", "surrogatepass")
+        path = _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), encoded).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {shown(url)}") from error
+    if "\0" in path:
+        raise InvalidInput(f"a path is not empty and has no zero byte, not {shown(url)}")
+    return path

@@ -18,7 +18,7 @@ import shutil
 import stat
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from sparklog.core.errors import (
     Damaged,
@@ -27,6 +27,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.names.store_addresses import decoded_path
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.local.local_errors import ABSENT, read_error, write_error
@@ -50,10 +51,7 @@ def local_path(url_or_path: str) -> str:
     """
     path = url_or_path
     if url_or_path[:5].lower() == "file:":
-        try:
-            path = unquote(url_or_path[5:], errors="strict")
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {url_or_path!r}") from error
+        path = decoded_path(url_or_path)
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost") or not slash:

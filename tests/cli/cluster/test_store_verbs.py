@@ -10,7 +10,7 @@ import pytest
 
 import sparklog as library
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.commands import AgentDown, AgentUp
+from sparklog.core.commands import AgentDown, AgentUp, NewStore, RegisterStore
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import INCARNATION
 from tests.cli.conftest import Cli
@@ -46,6 +46,28 @@ def test_stores_are_listed_with_what_they_have_and_whether_they_live(replicated:
     assert rows["d"]["url"] == f"file://{disk(replicated, 'd')}"
     lines = replicated("store", "list").out.splitlines()
     assert lines[0].split() == ["store", "url", "zone", "registration", "state", "replicas", "leaders", "size"]
+
+
+@pytest.mark.parametrize("url", ["~no-such-user/z", "file:///z%ff", "../../../../../../../../../../../../../../../z"])
+@pytest.mark.parametrize("copies", [0, 1])
+def test_a_store_whose_address_can_not_be_opened_holds_up_nothing_and_can_be_removed(
+    replicated: Cli, monkeypatch: pytest.MonkeyPatch, url: str, copies: int
+) -> None:
+    """Registered by a version that did not refuse it, or seen from a cluster address with fewer folders."""
+    replicated("cluster", "config", "--set", f"metadata.copies={copies}")
+    with monkeypatch.context() as patch, library.connect(replicated.url) as cluster:
+        patch.setattr("sparklog.core.decide.stores.check_store_address", lambda url: None)
+        cluster.submit(RegisterStore(NewStore(StoreId("z"), url, "f" * 32)))
+    assert {row["store"]: row["url"] for row in replicated.json("store", "list")}["z"] == url
+    assert {store["store"]: store["url"] for store in replicated.json("cluster", "info")["stores"]}["z"] == url
+    health = replicated("cluster", "health", "--format", "json")
+    assert (health.code, health.err) == (5, "")
+    assert [store["store"] for store in health.json["stores"]] == ["a", "b", "c", "z", "metadata"]
+    with library.connect(replicated.url) as cluster:
+        assert cluster.connection.addresses(cluster.connection.follower.state).urls[StoreId("z")] == url
+    replicated.json("store", "add", "d=../d")
+    replicated.json("store", "remove", "z")
+    assert "z" not in state_of(replicated).stores
 
 
 # M: N-02

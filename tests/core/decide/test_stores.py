@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from sparklog.core.commands import (
@@ -98,7 +99,7 @@ def test_the_id_of_a_new_store_is_as_in_settings(log: ReplicatedLog) -> None:
         log.submit(RegisterStore(NewStore(StoreId("A"), "file:///d", "i-d")))
 
 
-@pytest.mark.parametrize("command", [FenceStore(D), RemoveStore(D), ReportLoss(D, 0, "i"), AgentUp(D, 0)])
+@pytest.mark.parametrize("command", [FenceStore(D), RemoveStore(D, {}), ReportLoss(D, 0, "i"), AgentUp(D, 0)])
 def test_an_unknown_store_is_named(log: ReplicatedLog, command: FenceStore) -> None:
     with pytest.raises(BrokerIdNotRegistered, match="wanted store 'd', the cluster has a, b, c"):
         log.submit(command)
@@ -320,27 +321,33 @@ def test_a_store_that_is_registered_again_can_be_reached(log: ReplicatedLog) -> 
 
 def test_a_store_with_replicas_stays(log: ReplicatedLog) -> None:
     with pytest.raises(Conflict, match="store a has 1 replica: move them to other stores first"):
-        log.submit(RemoveStore(A))
+        log.submit(RemoveStore(A, {}))
 
 
 def test_a_store_without_replicas_goes(log: ReplicatedLog) -> None:
     log.register("d")
-    log.submit(RemoveStore(D))
+    log.submit(RemoveStore(D, {}))
     assert D not in log.state.stores
     log.register("d")
     assert log.registration("d") == 4  # no number is used twice
 
 
-def test_a_store_that_is_registered_again_since_counts_for_no_copies(log: ReplicatedLog) -> None:
-    """Its copies may be gone with everything else that it has lost."""
-    log.submit(AlterCluster({"metadata.copies": "1"}))
+def test_the_last_store_that_may_have_copies_stays(log: ReplicatedLog) -> None:
     log.register("d")
-    others = {A: log.registration("a")}
-    log.submit(ReportLoss(A, others[A], "another"))
-    with pytest.raises(Conflict, match="store d is the last one that may have copies of the metadata"):
-        log.submit(RemoveStore(D, others))
-    log.submit(RemoveStore(D, {A: log.registration("a")}))
+    log.submit(AlterCluster({"metadata.copies": "1"}))
+    for others in ({}, {StoreId("e"): 0}):
+        with pytest.raises(Conflict, match="store d is the last one that may have copies of the metadata"):
+            log.submit(RemoveStore(D, others))
+    registered = log.registration("a")
+    with pytest.raises(Conflict, match="store a was registered again meanwhile: remove store d again"):
+        log.submit(RemoveStore(D, {A: registered + 1}))
+    log.submit(RemoveStore(D, {A: registered, StoreId("e"): 0}))
     assert D not in log.state.stores
+
+
+def test_a_removal_that_names_no_other_stores_is_not_of_this_version() -> None:
+    with pytest.raises(msgspec.ValidationError, match="missing required field `others`"):
+        msgspec.json.decode(b'{"type": "remove-store", "store": "d"}', type=RemoveStore)
 
 
 # ---- config -------------------------------------------------------------------------------------------

@@ -50,6 +50,12 @@ ILLEGAL = [
     "zone\u202ea",
     "zone\na",
     "x" * 2_049,
+    "~",
+    "~/x",
+    "~nosuchuser/x",
+    "file:///a%ff",
+    "file:///a%00b",
+    "file:/a%C3",
 ]
 
 

@@ -126,7 +126,10 @@ def remove(world: World, process: Process, connection: Connection) -> None:
     store = world.dice.choice(stores)
     if live - (not store.fenced) < max(world.shape.copies, 1):
         return
-    submit(connection, RemoveStore(store.store))
+    others = {
+        other: number for other, number in connection.follower.state.registrations().items() if other != store.store
+    }
+    submit(connection, RemoveStore(store.store, others))
     if world.dice.random() < 0.5 and connection.follower.state.chain_id == world.history.current:
         world.stores[store.url].wipe()
 
