@@ -130,13 +130,14 @@ def test_without_the_commit_in_the_driver_speculation_would_write_rows_twice(
 
 
 # M: I-03
-def test_without_one_command_id_a_second_commit_would_write_rows_twice(
+def test_without_one_command_id_a_second_commit_is_refused_for_its_uploads(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
     """The guard that the re-submission test rests on: with an id drawn in `commit` it would fail."""
     cluster.create_topic("t", partitions=2)
-    write(numbers(spark), "t", source="sparklog_faulty", fault="draws the command id in commit")
-    assert landed(read) == sorted([*range(ROWS), *range(ROWS)])
+    with pytest.raises(Exception, match="DUPLICATE_RESOURCE"):
+        write(numbers(spark), "t", source="sparklog_faulty", fault="draws the command id in commit")
+    assert landed(read) == list(range(ROWS))
 
 
 # M: S-09 R-04

@@ -209,19 +209,20 @@ def options_for_java(
     """Return the options and the schema of a write; None if the Python data source must plan it.
 
     Python must plan it if Java can't write one of its columns, or if this process lacks pyspark. `parse`: parses the
-    options, with the default cluster. Raises the errors of options.
+    options, with the default cluster. Raises the errors of options and of `check_written`.
     """
     try:
         from pyspark.sql.types import StructType
 
+        from sparklog.spark.schema import check_written
         from sparklog.spark.table_options import check_written_options
     except ImportError:  # Spark's workers find pyspark where this process does not
         return None
     schema = StructType.fromJson(msgspec.json.decode(schema_json))
-    if not _java_takes(schema):
-        return None
     check_written_options(given, schema)
-    return parse(given, default_cluster()), schema
+    options = parse(given, default_cluster())
+    check_written(schema, options.topic)  # also of what Python would write: there Spark shows its traceback
+    return (options, schema) if _java_takes(schema) else None
 
 
 def _java_takes(schema: StructType) -> bool:
