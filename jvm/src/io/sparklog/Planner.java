@@ -229,6 +229,7 @@ final class Planner {
       }
       return reply;
     } catch (IOException error) {
+      end = howItEnded("it reads no more"); // the thread that receives may not have noticed yet
       throw unanswered(false, error); // its last part at least was not sent, and without that it is no request
     } catch (ExecutionException error) {
       throw unanswered(isSent, error.getCause());
@@ -275,7 +276,7 @@ final class Planner {
       reason = error;
     }
     hasEnded = true;
-    end = howItEnded();
+    end = howItEnded("it has closed its standard output");
     process.destroy();
     for (CompletableFuture<Reply> coming : awaited.values()) {
       coming.completeExceptionally(reason);
@@ -335,15 +336,16 @@ final class Planner {
     }
   }
 
-  private String howItEnded() {
+  private String howItEnded(String ifAlive) {
     try {
       if (isSilent) {
         return "it showed no sign of life for " + silenceLimitS + " s, so it was killed";
       }
       if (!process.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
-        return "it has closed its standard output";
+        return ifAlive;
       }
     } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
       return "it has ended";
     }
     int code = process.exitValue();
