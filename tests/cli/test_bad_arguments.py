@@ -189,7 +189,7 @@ def test_two_ids_for_one_address_make_no_cluster(nowhere: Cli) -> None:
         ("hfds://host/x", 2, "did you mean hdfs?"),
         ("s3//bucket/x", 2, "a store is a path, or has '://' after its scheme"),
         ("://x", 2, "a store is a path, or has '://' after its scheme"),
-        ("  ", 2, "a store is a path, or has '://' after its scheme"),
+        ("  ", 2, "the address of a store has no blank at its ends"),
         ("file://host/x", 2, "a file URL is file:///absolute/path on this machine"),
         ("s3:bucket", 2, "'//' after its scheme"),
         (

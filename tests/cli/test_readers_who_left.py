@@ -22,9 +22,10 @@ LINE_BY_LINE = 1  # as stderr is buffered
 
 
 def test_a_reader_who_left_does_not_hide_what_was_wrong(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = {"failures": ["x" * 100_000]}  # more than a stream holds back
+    failed = json.dumps({"failures": ["x" * 50_000]})
     with library.connect(sparklog.url) as cluster:
-        cluster.submit(ReportJob("roll", 0, 1000, 1, json.dumps(failed)))
+        for job in ("roll", "retention"):  # together more than a stream holds back
+            cluster.submit(ReportJob(job, 0, 1000, 1, failed))
     for verb in (["job", "status"], ["cluster", "health"]):
         with left_pipe() as stream, monkeypatch.context() as patched:
             patched.setattr("sys.stdout", stream)
