@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sparklog.core.commands import Submission
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
-from sparklog.maintenance.job_child import main
+from sparklog.maintenance import job_child
 from sparklog.maintenance.job_frame import JobFrame
 
 
@@ -35,4 +35,5 @@ if __name__ == "__main__":
     port, held, *arguments = sys.argv[1:]
     if arguments[0] == held:
         hold_at(int(port))
-    sys.exit(main(arguments))
+    job_child._first_line = lambda: b"{}"  # a coordinator gives settings to no command but its own
+    sys.exit(job_child.main(arguments))

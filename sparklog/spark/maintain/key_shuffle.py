@@ -31,10 +31,11 @@ from sparklog.spark.spark_errors import brief
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NO_SETTINGS: Final = StorageSettings()
 MOST_REWRITES: Final = 400  # tasks; if there are more stretches, they share tasks
 
 
-def run_compaction(cluster_url: str, *, settings: StorageSettings) -> JobReport:
+def run_compaction(cluster_url: str, *, settings: StorageSettings = _NO_SETTINGS) -> JobReport:
     """Compact all partitions that are due, on a local Spark that starts only if there is work for it.
 
     `settings`: see `JobOptions`.
