@@ -60,6 +60,7 @@ def test_the_refusal_is_what_a_scheduler_says_of_the_run(tmp_path: Path) -> None
     code = (
         "import sys\n"
         "from sparklog.maintenance import job_child, jobs\n"
+        "job_child._first_line = lambda: b'{}'\n"
         "jobs.find_spec = lambda name: None\n"
         "sys.exit(job_child.main(sys.argv[1:]))\n"
     )
