@@ -3,6 +3,7 @@
 It writes docs/benchmarks.md and the figures in the README. A run of some parts just prints.
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
+The part `streams` of such a run is beside Kafka's connector too.
 
 Copies of the metadata, the jobs of maintenance, streams, the Python clients, and the heap of a task are sections of
 that page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps`
@@ -73,9 +74,9 @@ def main() -> int:
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # stop what was started, as for Ctrl-C
-    if os.environ.get("PEERS"):
+    if os.environ.get("PEERS") and given.parts != ["streams"]:
         if store or given.parts:
-            parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts")
+            parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts but streams")
         return _peers()
     if store == "s3" and given.parts == ["clients"]:
         return _clients()

@@ -42,6 +42,11 @@ class FoundStore(msgspec.Struct, frozen=True):
     owners: dict[int, Owner]
     damaged: frozenset[int]
 
+    @property
+    def chains(self) -> set[str]:
+        """The ids of the chains that have owned the store, as far as its marks say."""
+        return {self.mark.chain_id, *(owner.chain_id for owner in self.owners.values())}
+
 
 class FoundStores:
     """Finds the stores of a lost cluster. `given`: addresses of stores by id; `without`: stores not to look for.
@@ -202,10 +207,11 @@ class FoundStores:
                 mark = read_incarnation(target)
                 if mark is None:
                     self.missing.setdefault(store, f"wanted a store of a cluster at {address}, found no INCARNATION")
-                elif address != given and mark.chain_id not in self._chains():
+                    continue
+                found_store = FoundStore(target, mark, *owners_on(target))
+                if address != given and self._chains().isdisjoint(found_store.chains):
                     self.missing[store] = f"the store at {address} belongs to another cluster, {mark.chain_id}"
                 else:
-                    found_store = FoundStore(target, mark, *owners_on(target))
                     if registered is None or mark.incarnation == registered.incarnation:
                         return self._has_found(store, found_store)
                     other_life = other_life or found_store
@@ -224,9 +230,8 @@ class FoundStores:
         """The ids of all chains of the cluster that are named in the state, or in the marks of found stores."""
         chains = set(self.head.state.lineage)
         for found_store in self.found.values():
-            chains.add(found_store.mark.chain_id)
-            for owner in found_store.owners.values():
-                chains.update((owner.chain_id, owner.previous))
+            chains |= found_store.chains
+            chains.update(owner.previous for owner in found_store.owners.values())
         return chains
 
     def _peers(self, store: StoreId) -> list[Peer]:
@@ -276,11 +281,7 @@ class FoundStores:
         return any(begins(MirrorPlace(target, chain_id)) for target in self._targets())
 
     def _stores_of(self, chain_id: str) -> list[StoreId]:
-        return sorted(
-            store
-            for store, found_store in self.found.items()
-            if chain_id in (found_store.mark.chain_id, *(owner.chain_id for owner in found_store.owners.values()))
-        )
+        return sorted(store for store, found_store in self.found.items() if chain_id in found_store.chains)
 
 
 def not_there(store: StoreId, reason: str) -> StoreUnavailable:

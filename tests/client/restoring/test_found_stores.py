@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import sparklog
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import snapshot_key
-from tests.client.lost_cluster import LostCluster
+from tests.client.lost_cluster import LostCluster, append, flip
 
 
 def test_entries_that_were_read_before_are_not_given_up(tmp_path: Path) -> None:
@@ -43,3 +44,24 @@ def test_the_state_is_that_of_the_chain_that_is_the_newest_now(tmp_path: Path) -
     shutil.rmtree(lost.path("b", "copies", stores.chain_id))
     stores.find()
     assert (stores.chain_id, stores.head.state.chain_id) == (restored.previous, restored.previous)
+
+
+def test_a_store_is_known_by_each_chain_that_has_owned_it(tmp_path: Path) -> None:
+    """All copies on the given store are damaged. Its marks name only chains after its registration, not the first."""
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    lost.restore("b")
+    shutil.rmtree(lost.new_url)
+    lost.restore("b")
+    lost.add("c", lost.new_url)
+    with sparklog.connect(lost.new_url) as cluster:
+        append(cluster, "2")
+    shutil.rmtree(lost.new_url)
+    for path in (*lost.copied("c", "snapshot"), *lost.copied("c", "log/*")):
+        flip(path)
+    given = {StoreId("c"): f"file://{lost.stores['c']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["b", "c"]
+    assert not stores.missing

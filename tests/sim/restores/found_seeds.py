@@ -28,6 +28,7 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a restore that is given up leaves a gap in the numbers": (3280,),
     "a dry run makes copies": (3122,),
     "a restored cluster that lives is not named, as its copies are damaged": (1077,),
+    "a store whose INCARNATION names an older chain than the given stores know is another cluster's": (20013,),
     # A promise that was none: another run, with other stores left out, ends what the first one has decided.
     "the arguments of the run that puts the first entry are taken for those of the restore": (70040,),
     # Another one: more stores are wiped or set back than have copies.
