@@ -50,14 +50,15 @@ def streams(
     folder: Path, batches: int = BATCHES, rounds: int = ROUNDS
 ) -> tuple[list[Comparison], list[tuple[str, str]]]:
     """Comparisons, and figures: (what was measured, its figure)."""
+    peers: list[Comparison] = []
+    if os.environ.get("PEERS"):  # first: a JVM takes no connector later
+        peers = beside_kafka(folder / "kafka", batches, rounds)
     spark = _session(folder)
     try:
         comparisons, figures = measured(spark, folder, batches, rounds)
     finally:
         spark.stop()
-    comparisons += starts(folder / "starts")
-    if os.environ.get("PEERS"):
-        comparisons += beside_kafka(folder / "kafka", batches, rounds)
+    comparisons += [*starts(folder / "starts"), *peers]
     return comparisons, figures
 
 
