@@ -185,6 +185,14 @@ GUARDS: Final = (
         ("tests/log/test_header_keys.py::test_a_key_that_is_not_utf_8_is_read_as_text",),
     ),
     Guard(
+        "decoding-pool",
+        "No batch that is here waits for a store that does not answer.",
+        "sparklog/log/read/read_ahead.py",
+        '"sparklog-decoding"',
+        '"sparklog-read-ahead"',
+        ("tests/log/read/test_read_ahead.py::test_no_batch_waits_for_stores_that_do_not_answer",),
+    ),
+    Guard(
         "table-content",
         "A table of the chain is checked before its numbers are used.",
         "sparklog/chain/arrow_table.py",

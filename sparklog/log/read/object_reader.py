@@ -29,7 +29,7 @@ from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, re
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.number_arrays import array_of, numpy_of
 from sparklog.log.read.ranged_reads import ranged_reads
-from sparklog.log.read.read_ahead import bodies
+from sparklog.log.read.read_ahead import bodies, one_ahead
 from sparklog.log.read.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
@@ -211,7 +211,7 @@ def read_batches(
 
     The batches have `columns`, and the column of offsets if the slice is compacted. `columns` may be empty only for a
     compacted slice. `fetched`: the bytes of the first of these reads, if they were read before. Raises RecordTooLarge
-    if a batch has more than `most_bytes` before compression.
+    if a batch has more than `most_bytes` before compression. At most one batch is decoded before it is needed.
     """
     schema = index.batches.object_schema
     decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
@@ -226,6 +226,8 @@ def read_batches(
             column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
         )
         batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
+        if len(lengths) > 1:
+            batches = one_ahead(batches)
         for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)
