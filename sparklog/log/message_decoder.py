@@ -114,8 +114,8 @@ class MessageDecoder:
         if claimed > min(LARGEST_BATCH_BYTES, packable):
             raise Malformed(f"buffers of {claimed} bytes before compression")
         if claimed > self._most_bytes:
-            wanted, found = exact_amount(self._most_bytes), exact_amount(claimed)
-            raise TooLarge(f"wanted at most {wanted} before compression, found {found}")
+            wanted = exact_amount(self._most_bytes)
+            raise TooLarge(f"wanted at most {wanted} before compression, found {exact_amount(claimed)}")
 
 
 class _StoredColumns:
