@@ -117,6 +117,14 @@ def test_each_column_has_as_many_rows_as_the_batch(length: int) -> None:
     refused(set_node(encoded(), HEADER_VALUES, length=length), "headers of different lengths")
 
 
+@pytest.mark.parametrize("count", [-1, 2**31, 2**62])
+def test_a_batch_has_a_possible_number_of_headers(count: int) -> None:
+    message = encoded()
+    for node in (PAIRS, HEADER_KEYS, HEADER_VALUES):
+        set_node(message, node, length=count)
+    refused(message, "headers of different lengths", ["headers"])
+
+
 @pytest.mark.parametrize("rows", [-1, 2**31, 2**62])
 def test_a_batch_has_a_possible_number_of_rows(rows: int) -> None:
     message = encoded()
@@ -193,6 +201,11 @@ def test_buffers_that_claim_more_than_the_largest_batch_are_refused_before_one_i
     refused(claiming(message, VALUE_DATA=most - most // 2 + 1), "buffers of 4294967297 bytes before compression")
     assert not unpacked
     refused(message, "it would be unpacked", ["key", "headers"])  # the others are not looked at
+    unpacked.clear()
+    refused(
+        claiming(message, VALUE_DATA=most, HEADER_KEY_DATA=-(1 << 62)), TOO_MANY
+    )  # a negative length makes up for none
+    assert not unpacked
 
 
 def claims(message: bytearray) -> list[int]:
