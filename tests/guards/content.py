@@ -185,6 +185,14 @@ GUARDS: Final = (
         ("tests/log/test_header_keys.py::test_a_key_that_is_not_utf_8_is_read_as_text",),
     ),
     Guard(
+        "slices-keys",
+        "Keys beside those of a slice are neither looked at nor copied with it.",
+        "sparklog/log/header_keys.py",
+        "headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))",
+        "headers.values",
+        ("tests/log/test_header_keys.py::test_bytes_beside_those_of_a_slice_are_not_looked_at",),
+    ),
+    Guard(
         "decoding-pool",
         "No batch that is here waits for a store that does not answer.",
         "sparklog/log/read/read_ahead.py",

@@ -155,6 +155,7 @@ class Places:
         self.bytes = message
         self.body = 8 + self._int(4, "<i")
         table = 8 + self._int(8, "<I")
+        self.version = self._field(table, 0)
         header = self._field(table, 2)
         batch = header + self._int(header, "<I")
         self.rows = self._field(batch, 0)

@@ -369,6 +369,38 @@ def test_a_message_cut_at_any_byte_or_with_any_bit_of_its_metadata_flipped_is_re
             continue
 
 
+@pytest.mark.parametrize("root", [-4, -8, -(2**31)])
+def test_metadata_point_to_nothing_before_their_beginning(root: int) -> None:
+    message = encoded()
+    struct.pack_into("<i", message, 8, root)
+    refused(message, "metadata that point before their beginning")
+
+
+def test_metadata_end_at_a_multiple_of_8() -> None:
+    message = encoded()
+    (length,) = struct.unpack_from("<i", message, 4)
+    struct.pack_into("<i", message, 4, length + 4)
+    refused(message, f"metadata of {length + 4} bytes")
+
+
+@pytest.mark.parametrize("version", [2, 5, -1])
+def test_metadata_of_another_version_are_refused(version: int) -> None:
+    message = encoded()
+    at = Places(message).version
+    assert struct.unpack_from("<h", message, at) == (4,)
+    struct.pack_into("<h", message, at, version)
+    refused(message, f"metadata of version {version}")
+
+
+@pytest.mark.parametrize("length", [-1, 2**31 - 1])
+def test_a_text_lies_within_the_metadata(length: int) -> None:
+    message = bytes(encoded())
+    wrong = message.replace(b"\x03\0\0\x007-3\0", struct.pack("<i", length) + b"7-3\0")
+    assert wrong != message
+    with pytest.raises(Malformed, match=f"a text of {length} bytes"):
+        place_of(pa.py_buffer(wrong))
+
+
 def test_a_message_that_names_no_partition_is_refused() -> None:
     message = bytes(encoded())
     assert place_of(pa.py_buffer(message)) == PLACE
