@@ -1,6 +1,6 @@
 """The frame of metadata bodies: a line with the kind, format, checksum and length, then JSON.
 
-    sparklog-entry 5 8a9136aa 512
+    sparklog-entry 6 8a9136aa 512
     {...512 bytes of JSON...}
 
 Any text tool can show such a body. Flipped bits and truncation are detected before the JSON is parsed: the checksum, a

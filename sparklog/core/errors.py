@@ -135,7 +135,7 @@ class InvalidRecord(InvalidInput):
 
 
 class RecordTooLarge(InvalidInput):
-    """A record is larger than `max.message.bytes`; nothing of its write was appended."""
+    """A record is larger than `max.message.bytes` (nothing of its write was appended), or too large for a page."""
 
     code = "RECORD_TOO_LARGE"
 

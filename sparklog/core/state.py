@@ -43,7 +43,7 @@ from sparklog.core.types import (
 
 CHAIN_ENTRIES = 10**12  # entry numbers reserved for each chain of a cluster: more than it can ever write
 STORE_CONDITIONS = ("live", "dead", "stopped", "new", "fenced")
-FORMAT = 5  # version of entries and snapshots; any other is refused by name
+FORMAT = 6  # version of entries and snapshots; any other is refused by name
 
 
 def first_entry(restores: int) -> EntryNumber:

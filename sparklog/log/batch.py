@@ -19,9 +19,9 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.errors import Damaged, InvalidInput
+from sparklog.core.errors import Damaged, InvalidInput, RecordTooLarge
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import Malformed, batch_metadata
 from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA
 
@@ -214,6 +214,7 @@ def decode(
     crcs: Sequence[int],
     columns: Sequence[str],
     schema: pa.Schema = RAW_SCHEMA,
+    most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Decode consecutive batches in `body`, restricted to `columns` of `schema`, which is the schema of the object.
 
@@ -222,15 +223,17 @@ def decode(
     columns stored uncompressed are views of `body`.
 
     Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong, or if its content is: see
-    `message_decoder`.
+    `message_decoder`. Raises RecordTooLarge if the columns of a batch have more than `most_bytes` before compression.
     """
-    decoder = MessageDecoder(schema, columns)
+    decoder = MessageDecoder(schema, columns, most_bytes)
     start = 0
     for length, crc in zip(lengths, crcs, strict=True):
         message = body.slice(start, length)
         verify(message, crc, "record batch", key, position + start)
         try:
             batch = decoder.decode(message)
+        except TooLarge as error:
+            raise RecordTooLarge(f"record batch at byte {position + start} of {key}: {error}") from error
         except Malformed as error:
             raise Damaged(f"record batch at byte {position + start} of {key}: it can't be decoded: {error}") from error
         yield batch

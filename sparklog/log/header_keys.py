@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidRecord
+from sparklog.log.number_arrays import array_of, buffer_offsets
 from sparklog.log.records_schema import HEADERS
 
 _SHOWN_KEY_CHARS: Final = 50
@@ -44,23 +45,24 @@ def _refusal(rows: pa.RecordBatch, row: int, topic: str, found: str) -> InvalidR
 
 def readable_headers(headers: pa.Array) -> pa.Array:
     """Return decoded headers with U+FFFD for what is not UTF-8 in their keys. None of the keys is null."""
-    pairs = headers.values
+    ends = buffer_offsets(headers)
+    pairs = headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))  # only those of these rows
     keys = pairs.field("key")
     if _are_utf8(keys):
         return headers
     texts = [key.decode(errors="replace").encode() for key in keys.view(pa.binary()).to_pylist()]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    parts = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    text_ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    parts = [None, pa.py_buffer(text_ends), pa.py_buffer(b"".join(texts))]
     readable = pa.Array.from_buffers(pa.string(), len(texts), parts)
     replaced = pa.StructArray.from_arrays([readable, pairs.field("value")], fields=list(HEADERS.value_type))
-    bits, offsets = headers.buffers()[:2]
-    return pa.Array.from_buffers(HEADERS, len(headers), [bits, offsets], headers.null_count, headers.offset, [replaced])
+    return pa.ListArray.from_arrays(array_of(ends - ends[0]), replaced, type=HEADERS, mask=headers.is_null())
 
 
 def _are_utf8(keys: pa.Array) -> bool:
-    """True if the keys, none of which is null, are UTF-8. Bytes beside those of the keys may be looked at, too."""
-    data = keys.buffers()[2]
-    if data is None or bytes(data).isascii():  # at once, without a look at each key
+    """True if the keys, none of which is null, are UTF-8."""
+    ends, data = buffer_offsets(keys), keys.buffers()[2]
+    start, length = int(ends[0]), int(ends[-1] - ends[0])
+    if data is None or bytes(data.slice(start, length)).isascii():  # at once, without a look at each key
         return True
     try:
         keys.validate(full=True)

@@ -26,7 +26,7 @@ from sparklog.core.row_offsets import Int64Array, SliceOffsets, is_dense
 from sparklog.core.types import NewObject, Slice
 from sparklog.log.batch import crc32c, offset_bounds, place_of, timestamp_bounds, verify
 from sparklog.log.ipc_file import END_OF_STREAM, FILE_START
-from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_decoder import LARGEST_TIMES_BYTES, MessageDecoder
 from sparklog.log.message_metadata import Malformed, batch_numbers, schema_metadata
 from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
@@ -48,7 +48,7 @@ INDEX_SCHEMA: Final = pa.schema(
         pa.field("min_timestamp_us", pa.int64(), nullable=False),
         pa.field("max_timestamp_us", pa.int64(), nullable=False),
     ],
-    metadata={INDEX_FORMAT_KEY: b"1"},
+    metadata={INDEX_FORMAT_KEY: b"3"},
 )
 COMPACTED_INDEX_SCHEMA: Final = pa.schema(
     [
@@ -56,9 +56,9 @@ COMPACTED_INDEX_SCHEMA: Final = pa.schema(
         pa.field("base_offset", pa.int64(), nullable=False),
         pa.field("last_offset", pa.int64(), nullable=False),
     ],
-    metadata={INDEX_FORMAT_KEY: b"2"},
+    metadata={INDEX_FORMAT_KEY: b"4"},
 )
-_INDEX_SCHEMAS: Final = {b"1": INDEX_SCHEMA, b"2": COMPACTED_INDEX_SCHEMA}
+_INDEX_SCHEMAS: Final = {b"3": INDEX_SCHEMA, b"4": COMPACTED_INDEX_SCHEMA}
 _DECODERS: Final = {format_: MessageDecoder(schema, schema.names) for format_, schema in _INDEX_SCHEMAS.items()}
 
 
@@ -204,6 +204,8 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     verify(buffer, named.index_crc32c, "index", key, 0)
     try:
         decoder, rows = _opened("index", key, buffer, INDEX_FORMAT_KEY, _DECODERS)
+        if batch_numbers(rows).codec is not None:  # which might claim any length
+            raise Malformed("a compressed index")
         columns = decoder.arrays(rows)
     except Malformed as error:
         raise Damaged(f"index {key}: its checksum is right, but it can't be decoded: {error}") from error
@@ -240,7 +242,8 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 
 def _index_of_object(key: str, body: pa.Buffer) -> Index:
     schema, rest = _opened("object", key, body, OBJECT_FORMAT_KEY, STORED_SCHEMAS)
-    decoder = MessageDecoder(schema, ["timestamp"] if schema is RAW_SCHEMA else ["timestamp", "offset"])
+    columns = ["timestamp"] if schema is RAW_SCHEMA else ["timestamp", "offset"]
+    decoder = MessageDecoder(schema, columns, LARGEST_TIMES_BYTES)
     rows: list[BatchRow] = []
     crcs: list[int] = []
     offsets: list[tuple[int, int]] = []

@@ -7,7 +7,8 @@ Arrow never sees the metadata of a stored message: its arrays are made from the 
     1. the message is a record batch, and its metadata can be read
     2. the columns are those of the schema, each with as many rows as the batch
     3. each buffer lies in the message, and begins at a multiple of 8
-    4. a compressed buffer claims no more bytes than its codec can pack into so few, and holds as many as it claims
+    4. a compressed buffer claims no more bytes than its codec can pack into so few, and holds as many as it claims;
+       all buffers together claim no more than the codec can pack into the message, nor more than `LARGEST_BATCH_BYTES`
     5. a buffer has the bytes that its column needs; offsets ascend, and end within their data
     6. a column has as many nulls as its bits say; numbers, headers and the keys of headers have none
 
@@ -24,12 +25,17 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from sparklog.core.describe.readable import exact_amount
 from sparklog.log.message_metadata import INT64, Malformed, MessageNumbers, batch_numbers
 from sparklog.log.records_schema import HEADERS, STORED_HEADERS
 
 _STORED: Final = -1  # in place of the length before compression: the buffer is not compressed
 # A block of 128 KiB takes 4 bytes at least in a zstd frame. A byte more in a block of LZ4 stands for 255 bytes at most.
 _MOST_RATIO: Final = {"zstd": 1 << 15, "lz4": 255}
+# Writers end a batch at 4/3 MiB (see `WriterLimits`), unless it is a single record. Its key, value and headers have at
+# most max.message.bytes, which is below 2 GiB. The rest is for the offsets and bits of up to 250 million headers.
+LARGEST_BATCH_BYTES: Final = 1 << 32  # of the buffers of a batch before compression
+LARGEST_TIMES_BYTES: Final = 64 << 20  # of the timestamps and offsets: a batch of many records has less than 4 MiB
 _MOST_BYTES: Final = (1 << 31) - 9  # of a buffer before compression: a Java array holds no more
 _MOST_ROWS: Final = (1 << 31) - 1
 _BYTES: Final = pa.binary()
@@ -40,13 +46,18 @@ _LZ4_MAGIC: Final = 0x184D2204
 _UINT32: Final = struct.Struct("<I")
 
 
+class TooLarge(Malformed):
+    """The batch may be right, but decompressing it needs more memory than the caller allows."""
+
+
 class _Column(NamedTuple):
-    """A column of a schema: its type, and the numbers of its first field node and its first buffer."""
+    """A column of a schema: its type, the numbers of its first field node and its first buffer, and its buffers."""
 
     name: str
     kind: pa.DataType
     node: int
     buffer: int
+    buffers: int
 
 
 class _Wanted(NamedTuple):
@@ -63,8 +74,8 @@ def _wanted(schema: pa.Schema, names: tuple[str, ...]) -> _Wanted:
     columns = []
     node = buffer = 0
     for field in schema:
-        columns.append(_Column(field.name, field.type, node, buffer))
         nodes, buffers = (4, 9) if field.type == HEADERS else (1, 3 if field.type == _BYTES else 2)
+        columns.append(_Column(field.name, field.type, node, buffer, buffers))
         node, buffer = node + nodes, buffer + buffers
     chosen = tuple(column for column in columns if column.name in names)
     return _Wanted(pa.schema([schema.field(column.name) for column in chosen]), chosen, node, buffer)
@@ -74,10 +85,12 @@ class MessageDecoder:
     """Decodes messages of `schema`, restricted to `columns`: at least one. Batches have them in the schema's order.
 
     Other columns are neither checked nor decompressed. Columns stored uncompressed are views of the message.
+    If they need more than `most_bytes` of memory, none is decompressed, and TooLarge is raised.
     """
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
+    def __init__(self, schema: pa.Schema, columns: Sequence[str], most_bytes: int = LARGEST_BATCH_BYTES) -> None:
         self._wanted = _wanted(schema, tuple(columns))
+        self._most_bytes = most_bytes
 
     def decode(self, message: pa.Buffer) -> pa.RecordBatch:
         """Decode a message. Raises Malformed."""
@@ -92,7 +105,17 @@ class MessageDecoder:
         if not 0 <= numbers.rows <= _MOST_ROWS:
             raise Malformed(f"a batch of {numbers.rows} rows")
         stored = _StoredColumns(numbers, message.slice(numbers.body_start))
+        if numbers.codec:
+            self._check_claims(stored.claimed_bytes(wanted.columns), _MOST_RATIO[numbers.codec] * message.size)
         return [stored.column(column) for column in wanted.columns]
+
+    def _check_claims(self, claimed: int, packable: int) -> None:
+        """Before any memory is allocated: small buffers may claim much, and several may share the same bytes."""
+        if claimed > min(LARGEST_BATCH_BYTES, packable):
+            raise Malformed(f"buffers of {claimed} bytes before compression")
+        if claimed > self._most_bytes:
+            wanted = exact_amount(self._most_bytes)
+            raise TooLarge(f"wanted at most {wanted} before compression, found {exact_amount(claimed)}")
 
 
 class _StoredColumns:
@@ -101,6 +124,16 @@ class _StoredColumns:
     def __init__(self, numbers: MessageNumbers, body: pa.Buffer) -> None:
         self._numbers = numbers
         self._body = body
+
+    def claimed_bytes(self, columns: Sequence[_Column]) -> int:
+        """Sum of the lengths before compression that the buffers of these columns claim. None is checked yet."""
+        claimed = 0
+        for column in columns:
+            for buffer in range(column.buffer, column.buffer + column.buffers):
+                start, length = self._numbers.buffers[2 * buffer : 2 * buffer + 2]
+                if start >= 0 and length >= INT64.size and start + length <= self._body.size:
+                    claimed += max(0, INT64.unpack_from(self._body, start)[0])
+        return claimed
 
     def column(self, column: _Column) -> pa.Array:
         """Return a column, all of it checked. Every error of Arrow becomes Malformed, except a lack of memory."""

@@ -18,8 +18,8 @@ from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
 
 OBJECT_FORMAT_KEY: Final = b"sparklog.format"  # in the metadata of the Arrow schema of each object
-DENSE_FORMAT: Final = b"1"  # record i of a slice has offset slice.start + i
-COMPACTED_FORMAT: Final = b"2"  # a column has the offset of each record
+DENSE_FORMAT: Final = b"3"  # record i of a slice has offset slice.start + i
+COMPACTED_FORMAT: Final = b"4"  # a column has the offset of each record
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

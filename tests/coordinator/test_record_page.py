@@ -334,6 +334,24 @@ def test_each_bound_ends_a_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     assert "next" in page.links or "size_bytes" in bound
 
 
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+def test_a_record_that_is_too_large_for_a_page_is_not_decompressed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """It is legal: other readers read it. The store has not failed, so it serves the other partitions."""
+    cluster.append("orders", rows(["v" * 500_000], 1))
+    assert cluster.read("orders", partition=1)["value"].to_pylist() == [b"v" * 500_000]
+    monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, size_bytes=400_000))
+    page = Asked(cluster).page(order=order)
+    assert page.status == 200
+    assert "partition 1 can't be read further: RECORD_TOO_LARGE: offsets [0, 1): record batch at byte" in page.text
+    assert "wanted at most 400,000 bytes (390.6 KiB) before compression" in page.text
+    assert {place for place in page.places if place[0] != 1} == {place for place in all_places(*SIZES) if place[0] != 1}
+    assert [place for place in page.places if place[0] == 1] == []
+    monkeypatch.setattr(record_routes, "LIMITS", LIMITS)
+    assert Asked(cluster).page(order=order, partition=1).places == [(1, 0)]
+
+
 # ---- who may ------------------------------------------------------------------------------------------
 
 

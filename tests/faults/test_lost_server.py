@@ -243,7 +243,7 @@ def load(
         monkeypatch.setattr(module, "check_store", lambda store, probe_id: None)
     monkeypatch.setattr(store_health, "CALL_TIMEOUT_MS", HASTY_MS)
     monkeypatch.setattr(store_health, "DEADLINE_MS", 2 * HASTY_MS)
-    monkeypatch.setattr(read_ahead, "_pool", None)  # threads that began before the disk was mounted do not see it
+    monkeypatch.setattr(read_ahead, "_pools", {})  # threads that began before the disk was mounted do not see it
     mixed = MixedStores.create(tmp_path, s3proxy, proxy, hadoop)
     try:
         ahead = AHEAD_IN_CAMPAIGN if request.config.getoption("--campaign") else AHEAD
@@ -251,8 +251,8 @@ def load(
         yield load
         load.reader.close()
     finally:
-        if read_ahead._pool is not None:
-            read_ahead._pool.shutdown()
+        for pool in read_ahead._pools.values():
+            pool.shutdown()
         mixed.close()
 
 

@@ -20,6 +20,7 @@ from tests.log.compacted_log import target
 from tests.log.written_log import empty_store, lanes_of
 
 FOLDER = Path(__file__).parent / f"objects-{COMPACTED_FORMAT.decode()}"
+OLDER = Path(__file__).parent / "older"  # a segment, and an entry of a chain, as no version writes them now
 KEPT = [3, 4, 9, 17, 18, 29, 31, 44, 45, 58]
 END = Offset(60)
 

@@ -19,6 +19,7 @@ from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chain.newer_format import NEWER, make_newer
+from tests.golden.compacted_segment import OLDER
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 from tests.kit.silent_console import SILENT
 
@@ -98,6 +99,14 @@ def test_an_entry_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     entry = sorted((tmp_path / "cluster" / "meta" / "log").rglob("*"))[-1]
     make_newer(entry)
     with pytest.raises(UnsupportedVersion, match=f"format {NEWER}"):
+        connect(str(tmp_path / "cluster"))
+
+
+def test_an_entry_of_an_older_format_is_refused_by_name(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
+    shutil.rmtree(tmp_path / "cluster" / "meta" / "snapshot")
+    shutil.copy(OLDER / "entry", next((tmp_path / "cluster" / "meta" / "log").iterdir()) / f"{0:020}")
+    with pytest.raises(UnsupportedVersion, match="reads format 6, found format 5: it was written before"):
         connect(str(tmp_path / "cluster"))
 
 

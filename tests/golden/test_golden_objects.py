@@ -7,11 +7,13 @@ import json
 import msgspec
 import polars as pl
 import pyarrow as pa
+import pytest
 
+from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.types import NewObject
 from sparklog.log.index import decode_index, rebuild_index
 from sparklog.log.records_schema import COMPACTED_SCHEMA
-from tests.golden.compacted_segment import FOLDER, KEPT, made, records
+from tests.golden.compacted_segment import FOLDER, KEPT, OLDER, made, records
 
 
 def golden() -> tuple[NewObject, bytes, bytes]:
@@ -35,6 +37,17 @@ def test_the_golden_segment_is_read_as_it_was_written() -> None:
     assert table.schema.equals(COMPACTED_SCHEMA, check_metadata=True)
     assert table.equals(pa.Table.from_batches([records()]))
     assert pl.read_ipc(body)["offset"].to_list() == KEPT
+
+
+def test_an_older_segment_is_refused_by_name() -> None:
+    """Its batches and its index don't say of which topic they are. This is no damage: the bytes are as written."""
+    body, index = ((OLDER / f"segment.{suffix}").read_bytes() for suffix in ("arrow", "index"))
+    sizes = {"size_bytes": len(body), "index_size_bytes": len(index)}
+    named = msgspec.structs.replace(made()[0], **sizes, **json.loads((OLDER / "expected.json").read_text()))
+    with pytest.raises(UnsupportedVersion, match=r"index i: wanted format 3 or 4, found b'2'"):
+        decode_index("i", memoryview(index), named)
+    with pytest.raises(UnsupportedVersion, match=r"object o: wanted format 3 or 4, found b'2'"):
+        rebuild_index("o", memoryview(body), named)
 
 
 def test_what_is_written_today_has_the_golden_shape() -> None:

@@ -10,6 +10,10 @@ _DECODER: Final = "sparklog/log/message_decoder.py"
 _METADATA: Final = "sparklog/log/message_metadata.py"
 _DECODER_TESTS: Final = "tests/log/test_message_decoder.py::"
 _INDEX_TESTS: Final = "tests/log/test_index.py::"
+_BOMB: Final = (
+    "tests/jvm/test_fuzz.py::"
+    "test_python_and_java_read_the_largest_record_and_refuse_a_small_batch_that_would_take_more_memory"
+)
 
 
 def _guard(name: str, guards: str, text: str, without: str, test: str, file: str = _DECODER) -> Guard:
@@ -65,6 +69,51 @@ GUARDS: Final = (
         "    if not 0 <= raw <= most:",
         "    if False:",
         "test_no_room_is_made_for_what_a_compressed_buffer_can_not_hold",
+    ),
+    _guard(
+        "claims",
+        "Before a buffer is decompressed, the lengths that all buffers claim are added up …",
+        "        if claimed > min(LARGEST_BATCH_BYTES, packable):",
+        "        if False:",
+        "test_buffers_that_claim_more_than_the_largest_batch_are_refused_before_one_is_unpacked",
+    ),
+    _guard(
+        "shared-bytes",
+        "… since buffers that share their bytes claim more than their message can hold …",
+        "        if claimed > min(LARGEST_BATCH_BYTES, packable):",
+        "        if claimed > LARGEST_BATCH_BYTES:",
+        "test_buffers_that_share_their_bytes_claim_no_more_than_the_message_can_hold",
+    ),
+    _guard(
+        "allowed",
+        "… and a reader may have less memory than a legal batch takes.",
+        "        if claimed > self._most_bytes:",
+        "        if False:",
+        "test_a_reader_may_allow_less_memory_than_a_batch_takes",
+    ),
+    Guard(
+        "content-page-memory",
+        "A page of records takes no more memory than its bound, however large a record is.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        ", most_batch_bytes=most_bytes\n",
+        "\n",
+        ("tests/coordinator/test_record_page.py::test_a_record_that_is_too_large_for_a_page_is_not_decompressed",),
+    ),
+    Guard(
+        "content-compressed-index",
+        "A compressed index, which might claim any length, is refused.",
+        "sparklog/log/index.py",
+        "        if batch_numbers(rows).codec is not None:",
+        "        if False:",
+        (f"{_INDEX_TESTS}test_a_compressed_index_is_damage",),
+    ),
+    Guard(
+        "content-claims-in-java",
+        "Java refuses the same bombs.",
+        "jvm/src/io/sparklog/Decoder.java",
+        "      checkClaims(layout, wanted);\n",
+        "",
+        (_BOMB,),
     ),
     _guard(
         "lz4-length",
@@ -134,6 +183,22 @@ GUARDS: Final = (
         '                return readable_headers(column) if name == "headers" else column',
         "                return column",
         ("tests/log/test_header_keys.py::test_a_key_that_is_not_utf_8_is_read_as_text",),
+    ),
+    Guard(
+        "slices-keys",
+        "Keys beside those of a slice are neither looked at nor copied with it.",
+        "sparklog/log/header_keys.py",
+        "headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))",
+        "headers.values",
+        ("tests/log/test_header_keys.py::test_bytes_beside_those_of_a_slice_are_not_looked_at",),
+    ),
+    Guard(
+        "decoding-pool",
+        "No batch that is here waits for a store that does not answer.",
+        "sparklog/log/read/read_ahead.py",
+        '"sparklog-decoding"',
+        '"sparklog-read-ahead"',
+        ("tests/log/read/test_read_ahead.py::test_no_batch_waits_for_stores_that_do_not_answer",),
     ),
     Guard(
         "table-content",

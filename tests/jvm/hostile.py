@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ from sparklog.storage.local.store import LocalStore
 
 ROWS: Final = 40, 900  # of a small batch, which is stored without compression, and of a larger one
 EDGES: Final = (0, 1, -1, 2, 7, 8, 255, 2**15, 2**31 - 1, -(2**31), 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63))
+DATA_BUFFERS: Final = 2, 5, 11, 14  # of the keys, the values, and those of the headers
 KEYS: Final = ("h", "ключ", "", "trace-id")
 
 
@@ -61,6 +62,21 @@ class Original:
     body: bytes
     index: Index
     slice: Slice
+
+    def message(self, batch: int) -> bytes:
+        """The bytes of a batch."""
+        at = int(self.index.position[batch])
+        return self.body[at : at + int(self.index.length[batch])]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An object of one slice, its index, and the columns to read."""
+
+    body: bytes
+    index: bytes
+    slice: Slice
+    columns: list[str]
 
 
 def originals(seed: int) -> list[Original]:
@@ -75,29 +91,37 @@ def originals(seed: int) -> list[Original]:
 
 
 def _original(dice: random.Random, compression: str, schema: pa.Schema, rows: int) -> Original:
+    batches, at = [], 100
+    for number in range(3):
+        batches.append(_rows(dice, schema, rows, at, nulls=number != 1))
+        at = batches[-1].column("offset")[-1].as_py() + 1 if schema is COMPACTED_SCHEMA else at + rows
+    return original_of(batches, compression, schema, at)
+
+
+def original_of(batches: list[pa.RecordBatch], compression: str, schema: pa.Schema, end_offset: int) -> Original:
+    """An object of these batches, as a slice from offset 100 on."""
     sink = pa.BufferOutputStream()
     writer = IpcFileWriter(sink, schema)
     encoder = BatchEncoder(compression, schema)
     cells: list[BatchRow] = []
     crcs, offsets = [], []
-    at = 100
-    for number in range(3):
-        batch = _rows(dice, schema, rows, at, nulls=number != 1)
+    for batch in batches:
         encoded = encoder.encode(TopicPartition(TopicId(1), PartitionIndex(0)), batch)
         position = writer.append(encoded.message)
         low, high = encoded.min_timestamp_us, encoded.max_timestamp_us
-        cells.append((1, 0, rows, position, encoded.message.size, low, high))
+        cells.append((1, 0, batch.num_rows, position, encoded.message.size, low, high))
         crcs.append(encoded.crc32c)
-        offsets.append(encoded.offsets or (at, at + rows - 1))
-        at = offsets[-1][1] + 1
+        if encoded.offsets:
+            offsets.append(encoded.offsets)
     writer.finish()
     index = index_of(cells, crcs, offsets if schema is COMPACTED_SCHEMA else None)
     end = int(index.position[-1] + index.length[-1])
     slice_ = Slice(
-        topic_id=TopicId(1), partition=PartitionIndex(0), start=Offset(100), end=Offset(at), records=3 * rows,
-        object_number=ObjectNumber(1), position=int(index.position[0]), length=end - int(index.position[0]),
-        first_batch=0, batches=3, min_timestamp_us=0, max_timestamp_us=10**9, append_time_ms=0,
-        timestamp_source=TimestampSource.CREATE_TIME, leader_epoch=LeaderEpoch(0),
+        topic_id=TopicId(1), partition=PartitionIndex(0), start=Offset(100), end=Offset(end_offset),
+        records=int(index.records.sum()), object_number=ObjectNumber(1), position=int(index.position[0]),
+        length=end - int(index.position[0]), first_batch=0, batches=len(batches), min_timestamp_us=0,
+        max_timestamp_us=10**9, append_time_ms=0, timestamp_source=TimestampSource.CREATE_TIME,
+        leader_epoch=LeaderEpoch(0),
     )  # fmt: skip
     return Original(sink.getvalue().to_pybytes(), index, slice_)
 
@@ -131,6 +155,7 @@ class Places:
         self.bytes = message
         self.body = 8 + self._int(4, "<i")
         table = 8 + self._int(8, "<I")
+        self.version = self._field(table, 0)
         header = self._field(table, 2)
         batch = header + self._int(header, "<I")
         self.rows = self._field(batch, 0)
@@ -228,16 +253,7 @@ def spoilt(dice: random.Random, original: Original) -> tuple[bytes, bytes, Slice
     body, index, slice_ = original.body, original.index, original.slice
     if dice.random() < 0.7:
         batch = dice.randrange(len(index))
-        at, length = int(index.position[batch]), int(index.length[batch])
-        message = spoilt_message(dice, body[at : at + length])
-        more = len(message) - length
-        body = body[:at] + message + body[at + length :]
-        cells = {name: getattr(index, name).copy() for name in Index.__slots__ if getattr(index, name) is not None}
-        cells["position"][batch + 1 :] += more
-        cells["length"][batch] += more
-        cells["crc32c"][batch] = google_crc32c.value(message)
-        slice_ = replace(slice_, length=slice_.length + more)
-        return body, encode_index(Index(**cells)).to_pybytes(), slice_
+        return with_message(original, batch, spoilt_message(dice, original.message(batch)))
     encoded = bytearray(encode_index(index).to_pybytes())
     match dice.randrange(3):
         case 0:
@@ -251,6 +267,30 @@ def spoilt(dice: random.Random, original: Original) -> tuple[bytes, bytes, Slice
             form = "i" if len(column) == 4 * len(index) else "q"
             _set(dice, encoded, at + struct.calcsize(form) * dice.randrange(len(index)), form, near=True)
     return body, bytes(encoded), slice_
+
+
+def with_message(original: Original, batch: int, message: bytes) -> tuple[bytes, bytes, Slice]:
+    """The object with another message in place of a batch, its index and its slice, with right checksums."""
+    index, at, length = original.index, int(original.index.position[batch]), int(original.index.length[batch])
+    more = len(message) - length
+    body = original.body[:at] + message + original.body[at + length :]
+    cells = {name: getattr(index, name).copy() for name in Index.__slots__ if getattr(index, name) is not None}
+    cells["position"][batch + 1 :] += more
+    cells["length"][batch] += more
+    cells["crc32c"][batch] = google_crc32c.value(message)
+    slice_ = replace(original.slice, length=original.slice.length + more)
+    return body, encode_index(Index(**cells)).to_pybytes(), slice_
+
+
+def bomb(message: bytes, raw_bytes: int) -> bytes:
+    """A message whose four buffers of bytes are the same frame, of `raw_bytes` zeros: all that it says is right."""
+    places = Places(message)
+    assert places.codec is not None
+    body = bytearray(message) + bytes(-len(message) % 8)
+    packed = struct.pack("<q", raw_bytes) + pa.compress(bytes(raw_bytes), places.codec, asbytes=True)
+    for buffer in DATA_BUFFERS:
+        struct.pack_into("<qq", body, places.buffers + 16 * buffer, len(body) - places.body, len(packed))
+    return bytes(body + packed + bytes(-len(packed) % 8))
 
 
 # ---- reading --------------------------------------------------------------------------------------
@@ -318,25 +358,30 @@ def digest(lines: Iterator[str]) -> str:
     return f"{rows} {seen & 0xFFFFFFFF:08x}{end}"
 
 
-def run(folder: Path, seed: int, cases: int) -> None:
-    """Make the cases, and read them."""
+def cases_of(seed: int, count: int) -> Iterator[Case]:
+    """Yield the cases of a seed."""
+    good = originals(seed // 50)
+    for number in range(count):
+        dice = random.Random(f"{seed}:{number}")
+        made = spoilt(dice, dice.choice(good))
+        # Without a stored column, neither would look at the index.
+        yield Case(*made, [name for name in READ_SCHEMA.names if name == "value" or dice.random() < 0.75])
+
+
+def run(folder: Path, cases: Iterable[Case]) -> None:
+    """Write the cases into a folder, and read them."""
     folder.mkdir(parents=True, exist_ok=True)
     store = LocalStore(str(folder))
-    good = originals(seed // 50)
     with (folder / "hostile.json").open("wb") as plans, (folder / "hostile.txt").open("w", buffering=1) as outcomes:
-        for number in range(cases):
-            dice = random.Random(f"{seed}:{number}")
-            body, index, slice_ = spoilt(dice, dice.choice(good))
+        for number, case in enumerate(cases):
             key = f"{number}.arrow"
-            (folder / key).write_bytes(body)
-            (folder / index_key(key)).write_bytes(index)
-            named = NamedObject(ObjectNumber(1), _named(body, index))
-            # Without a stored column, neither would look at the index.
-            columns = [name for name in READ_SCHEMA.names if name == "value" or dice.random() < 0.75]
-            plans.write(msgspec.json.encode(_plan(key, slice_, named.object, columns)) + b"\n")
+            (folder / key).write_bytes(case.body)
+            (folder / index_key(key)).write_bytes(case.index)
+            named = NamedObject(ObjectNumber(1), _named(case.body, case.index))
+            plans.write(msgspec.json.encode(_plan(key, case.slice, named.object, case.columns)) + b"\n")
             plans.flush()
             outcomes.write(f"{number} ")
-            outcomes.write(f"{digest(outcome(store, key, named, slice_, columns))}\n")
+            outcomes.write(f"{digest(outcome(store, key, named, case.slice, case.columns))}\n")
 
 
 def _named(body: bytes, index: bytes) -> NewObject:
@@ -358,4 +403,4 @@ def _plan(key: str, slice_: Slice, named: NewObject, columns: list[str]) -> dict
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    run(Path(sys.argv[1]), cases_of(int(sys.argv[2]), int(sys.argv[3])))

@@ -11,16 +11,21 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
+from sparklog.log.index import encode_index
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from tests.client.compacting import mixed_log
+from tests.jvm.hostile import Case, bomb, original_of, run, with_message
 from tests.jvm.java_program import run_java
 from tests.spark.columns.test_columns import records
 
 HOSTILE = 1_000  # objects of a seed
+LARGEST = {"zstd": 24 << 20, "lz4": 1 << 20}  # bytes of a value; LZ4 packs few into a byte
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,27 @@ def test_python_and_java_read_or_refuse_the_same_hostile_objects(tmp_path: Path,
         different = [pair for pair in zip(by_python, by_java, strict=True) if pair[0] != pair[1]]
         assert not different, f"seed {seed}"
         assert HOSTILE // 4 < sum(line.endswith("refused") for line in by_python) < HOSTILE
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_python_and_java_read_the_largest_record_and_refuse_a_small_batch_that_would_take_more_memory(
+    tmp_path: Path, compression: str
+) -> None:
+    """The bomb is right in all but its size: its buffers share one frame."""
+    size = LARGEST[compression]
+    headers = pa.array([[{"key": "h", "value": b""}]], HEADERS)
+    columns = [[b""], [bytes(size)], headers, [0]]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)], schema=RAW_SCHEMA
+    )
+    large = original_of([batch], compression, RAW_SCHEMA, 101)
+    spoilt = with_message(large, 0, bomb(large.message(0), size))
+    whole = Case(large.body, encode_index(large.index).to_pybytes(), large.slice, ["key", "value", "headers"])
+    folder = tmp_path / "hostile"
+    run(folder, [whole, Case(*spoilt, ["value"]), Case(*spoilt, ["key", "value", "headers"])])
+    by_python = (folder / "hostile.txt").read_text().splitlines()
+    assert by_python == fuzz(str(folder)).splitlines()
+    assert [line.split()[1:2] + line.split()[3:] for line in by_python] == [["1"], ["1"], ["0", "refused"]]
 
 
 def fuzz(*arguments: str) -> str:

@@ -11,9 +11,14 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer_record import Deserializers
 from sparklog.client.describe.record_rows import record_rows
 from sparklog.core.errors import InvalidRecord
+from sparklog.core.types import ObjectKind, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
 from sparklog.log.header_keys import check_header_keys, readable_headers
 from sparklog.log.records_schema import HEADERS, STORED_HEADERS
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.storage.keys import data_key
+from tests.client.compacting import compact_range
 from tests.kit.log import new_cluster
+from tests.kit.silent_console import SILENT
 
 BROKEN = [{"key": b"a\xff\xe2\x82", "value": b"x"}]
 
@@ -82,6 +87,49 @@ def test_a_key_that_is_not_utf_8_is_read_as_text(monkeypatch: pytest.MonkeyPatch
         found, error = Deserializers().records("t", 0, batch)
         assert error is None
         assert found[1].headers == (("a\ufffd\ufffd", b"x"),)
+
+
+def test_rewrites_copy_keys_as_they_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A roll joins small batches, and a compaction takes rows out of them. Only readers replace bytes."""
+    with with_a_broken_key(monkeypatch) as cluster:
+        compact_range(cluster, "t", 0, (0, 3), {1}.__contains__)
+        cluster.append("t", pa.table({"value": ["v"]}))
+        with monkeypatch.context() as unchecked:
+            unchecked.setattr("sparklog.client.plans.task_upload.check_header_keys", lambda rows, topic: None)
+            cluster.append("t", pa.Table.from_batches([rows(BROKEN)]))
+        run_roll(cluster.connection.url, everything=True, console=SILENT)
+        assert stored_keys(cluster) == [b"a\xff\xe2\x82"] * 2
+        table = cluster.read("t", partition=0, include_headers=True)
+        wanted = [{"key": "a\ufffd\ufffd", "value": b"x"}]
+        assert table.column("headers").to_pylist() == [wanted, None, wanted]
+
+
+def stored_keys(cluster: Cluster) -> list[bytes]:
+    """The keys of the headers in the sealed segments of topic t, ascending by offset."""
+    keys: list[bytes] = []
+    state = cluster.connection.follower.newest_state()
+    partition = TopicPartition(state.topic_ids["t"], PartitionIndex(0))
+    slices = state.slices.find(partition, OffsetRange(Offset(0), Offset(99)))
+    store = cluster.connection.stores(state).get(StoreId("local"))
+    for slice_ in slices:
+        named = state.objects.get(slice_.object_number)
+        assert named is not None
+        assert named.kind is ObjectKind.SEGMENT
+        body = store.get(data_key(named, "t"))
+        for batch in pa.ipc.open_file(pa.py_buffer(body)).read_all().to_batches():
+            keys += batch.column("headers").flatten().field("key").view(pa.binary()).to_pylist()
+    return keys
+
+
+def test_bytes_beside_those_of_a_slice_are_not_looked_at() -> None:
+    headers = rows(BROKEN, [{"key": "ключ".encode(), "value": b"x"}], None, BROKEN).column("headers")
+    whole = headers.slice(1, 2)
+    assert readable_headers(whole) is whole
+    check_header_keys(rows(BROKEN, [{"key": "ключ".encode(), "value": b"x"}], BROKEN).slice(1, 1), "t")
+    broken = readable_headers(headers.slice(2))
+    broken.validate(full=True)
+    assert broken.to_pylist() == [None, [{"key": "a\ufffd\ufffd", "value": b"x"}]]
+    assert len(broken.values) == 1
 
 
 def test_only_broken_keys_are_copied() -> None:

@@ -132,8 +132,22 @@ def test_another_format_is_refused_by_name(what: str):
         changed = {"size_bytes": len(other), "crc32c": crc32c(pa.py_buffer(other))}
     fitting = NewObject(**{name: getattr(named, name) for name in named.__struct_fields__} | changed)
     read = decode_index if what == "index" else rebuild_index
-    with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 1 or 2, found None"):
+    with pytest.raises(UnsupportedVersion, match=f"{what} {key}: wanted format 3 or 4, found None"):
         read(key, memoryview(other), fitting)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_compressed_index_is_damage(compression: str):
+    """None is written, and it might claim any length."""
+    named, key, _, index = of(small_log())
+    table = pa.ipc.open_file(pa.py_buffer(index)).read_all()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    other = sink.getvalue()
+    fitting = msgspec.structs.replace(named, index_size_bytes=other.size, index_crc32c=crc32c(other))
+    with pytest.raises(Damaged, match=f"index {key}: .* can't be decoded: a compressed index"):
+        decode_index(key, memoryview(other), fitting)
 
 
 # ---- whose batches these are ---------------------------------------------------------------------------

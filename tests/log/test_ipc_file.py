@@ -56,7 +56,7 @@ def test_file_opens_with_plain_arrow_and_polars(counts: list[int], tmp_path: Pat
     )
     reader = pa.ipc.open_file(whole)
     assert reader.num_record_batches == len(counts)
-    assert reader.schema.metadata == {b"sparklog.format": b"1"}
+    assert reader.schema.metadata == {b"sparklog.format": b"3"}
     table = reader.read_all()
     table.validate(full=True)
     assert table == wanted

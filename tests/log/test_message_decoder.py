@@ -7,18 +7,21 @@ import struct
 import pyarrow as pa
 import pytest
 
-from sparklog.core.errors import Damaged
+from sparklog.core.config.topic_keys import TOPIC_KEYS
+from sparklog.core.errors import Damaged, InvalidConfig, RecordTooLarge
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
-from sparklog.log.message_decoder import MessageDecoder
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder
 from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
-from tests.jvm.hostile import Places
+from sparklog.log.write.task_objects import WriterLimits
+from tests.jvm.hostile import Places, bomb
 
 # Numbers of field nodes and buffers of RAW_SCHEMA
 KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
 KEY_BITS, KEY_ENDS, KEY_DATA, VALUE_BITS, VALUE_ENDS, VALUE_DATA = range(6)
 LIST_ENDS, PAIR_KEY_ENDS, HEADER_KEY_DATA, TIME_DATA = 7, 10, 11, 16
+TOO_MANY = r"buffers of \d+ bytes before compression"
 PLACE = TopicPartition(TopicId(7), PartitionIndex(3))
 
 
@@ -114,6 +117,14 @@ def test_each_column_has_as_many_rows_as_the_batch(length: int) -> None:
     refused(set_node(encoded(), HEADER_VALUES, length=length), "headers of different lengths")
 
 
+@pytest.mark.parametrize("count", [-1, 2**31, 2**62])
+def test_a_batch_has_a_possible_number_of_headers(count: int) -> None:
+    message = encoded()
+    for node in (PAIRS, HEADER_KEYS, HEADER_VALUES):
+        set_node(message, node, length=count)
+    refused(message, "headers of different lengths", ["headers"])
+
+
 @pytest.mark.parametrize("rows", [-1, 2**31, 2**62])
 def test_a_batch_has_a_possible_number_of_rows(rows: int) -> None:
     message = encoded()
@@ -143,8 +154,97 @@ def test_no_room_is_made_for_what_a_compressed_buffer_can_not_hold(compression: 
     assert numbers.codec == compression
     INT64.pack_into(message, numbers.body_start + numbers.buffers[2 * VALUE_DATA], raw)
     before = pa.total_allocated_bytes()
-    refused(message, f"a length of {raw} bytes before compression", ["value"])
+    refused(message, f"a length of {raw} bytes before compression" if raw < 0 else TOO_MANY, ["value"])
     assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize(("compression", "ratio"), [("zstd", 1 << 15), ("lz4", 255)])
+def test_no_buffer_claims_more_than_its_codec_can_pack_into_it(compression: str, ratio: int) -> None:
+    message = encoded(5000, compression)
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    start, length = numbers.buffers[2 * VALUE_DATA : 2 * VALUE_DATA + 2]
+    raw = ratio * (length - 8) + 1
+    INT64.pack_into(message, numbers.body_start + start, raw)
+    refused(message, f"a length of {raw} bytes before compression", ["value"])
+
+
+# ---- how much memory a batch may take -----------------------------------------------------------------
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths before compression of the buffers that were unpacked: of the first one only."""
+    lengths = []
+
+    def note(stored: pa.Buffer, codec: str) -> pa.Buffer:
+        lengths.append(INT64.unpack_from(stored)[0])
+        raise Malformed("it would be unpacked")
+
+    monkeypatch.setattr("sparklog.log.message_decoder._unpacked", note)
+    return lengths
+
+
+def claiming(message: bytearray, **claims: int) -> bytearray:
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    for buffer, raw in claims.items():
+        INT64.pack_into(message, numbers.body_start + numbers.buffers[2 * globals()[buffer]], raw)
+    return message
+
+
+def test_buffers_that_claim_more_than_the_largest_batch_are_refused_before_one_is_unpacked(unpacked: list[int]) -> None:
+    message = encoded(5000, "zstd") + bytes(LARGEST_BATCH_BYTES >> 15)
+    rest = sum(claims(message)) - sum(claims(message)[at] for at in (KEY_DATA, VALUE_DATA))
+    most = LARGEST_BATCH_BYTES - rest
+    refused(claiming(message, KEY_DATA=most // 2, VALUE_DATA=most - most // 2), "it would be unpacked")
+    assert unpacked
+    unpacked.clear()
+    refused(claiming(message, VALUE_DATA=most - most // 2 + 1), "buffers of 4294967297 bytes before compression")
+    assert not unpacked
+    refused(message, "it would be unpacked", ["key", "headers"])  # the others are not looked at
+    unpacked.clear()
+    refused(
+        claiming(message, VALUE_DATA=most, HEADER_KEY_DATA=-(1 << 62)), TOO_MANY
+    )  # a negative length makes up for none
+    assert not unpacked
+
+
+def claims(message: bytearray) -> list[int]:
+    """The length before compression of each buffer."""
+    numbers = batch_numbers(pa.py_buffer(bytes(message)))
+    pairs = zip(numbers.buffers[::2], numbers.buffers[1::2], strict=True)
+    return [INT64.unpack_from(message, numbers.body_start + at)[0] if length else 0 for at, length in pairs]
+
+
+def test_no_legal_batch_is_larger_than_the_largest() -> None:
+    largest = (1 << 31) - 1
+    TOPIC_KEYS["max.message.bytes"].parse(str(largest))
+    with pytest.raises(InvalidConfig):
+        TOPIC_KEYS["max.message.bytes"].parse(str(largest + 1))
+    headers = 250_000_000
+    assert largest + 8 * headers + headers // 8 + 4096 <= LARGEST_BATCH_BYTES
+    assert 28 * WriterLimits().largest_batch_bytes < LARGEST_TIMES_BYTES  # even if it had a record for each byte
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_buffers_that_share_their_bytes_claim_no_more_than_the_message_can_hold(
+    unpacked: list[int], compression: str
+) -> None:
+    shared = bomb(bytes(encoded(700, compression)), 16 << 20 if compression == "lz4" else 128 << 20)
+    refused(bytearray(shared), TOO_MANY)
+    assert not unpacked
+
+
+def test_a_reader_may_allow_less_memory_than_a_batch_takes(unpacked: list[int]) -> None:
+    message = pa.py_buffer(bytes(encoded(5000, "zstd")))
+    needed = sum(claims(bytearray(message)))
+    given = ("k", 480, message, [message.size], [crc32c(message)], RAW_SCHEMA.names, RAW_SCHEMA)
+    with pytest.raises(Damaged, match="it would be unpacked"):
+        list(decode(*given, needed))
+    unpacked.clear()
+    found = f"record batch at byte 480 of k: wanted at most .* before compression, found .*{needed:,}"
+    with pytest.raises(RecordTooLarge, match=found):
+        list(decode(*given, needed - 1))
+    assert not unpacked
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
@@ -267,6 +367,38 @@ def test_a_message_cut_at_any_byte_or_with_any_bit_of_its_metadata_flipped_is_re
             read(flipped).validate(full=True)
         except Malformed:
             continue
+
+
+@pytest.mark.parametrize("root", [-4, -8, -(2**31)])
+def test_metadata_point_to_nothing_before_their_beginning(root: int) -> None:
+    message = encoded()
+    struct.pack_into("<i", message, 8, root)
+    refused(message, "metadata that point before their beginning")
+
+
+def test_metadata_end_at_a_multiple_of_8() -> None:
+    message = encoded()
+    (length,) = struct.unpack_from("<i", message, 4)
+    struct.pack_into("<i", message, 4, length + 4)
+    refused(message, f"metadata of {length + 4} bytes")
+
+
+@pytest.mark.parametrize("version", [2, 5, -1])
+def test_metadata_of_another_version_are_refused(version: int) -> None:
+    message = encoded()
+    at = Places(message).version
+    assert struct.unpack_from("<h", message, at) == (4,)
+    struct.pack_into("<h", message, at, version)
+    refused(message, f"metadata of version {version}")
+
+
+@pytest.mark.parametrize("length", [-1, 2**31 - 1])
+def test_a_text_lies_within_the_metadata(length: int) -> None:
+    message = bytes(encoded())
+    wrong = message.replace(b"\x03\0\0\x007-3\0", struct.pack("<i", length) + b"7-3\0")
+    assert wrong != message
+    with pytest.raises(Malformed, match=f"a text of {length} bytes"):
+        place_of(pa.py_buffer(wrong))
 
 
 def test_a_message_that_names_no_partition_is_refused() -> None:

@@ -10,6 +10,7 @@ from sparklog.core.errors import (
     Damaged,
     InvalidInput,
     KeyNotFound,
+    RecordTooLarge,
     SparklogError,
     StoreAccessDenied,
     StoreUnavailable,
@@ -103,8 +104,8 @@ def from_first_holder(
 
     If a holder fails half-way, the next holder continues at the next offset of the last pair. A holder that can't be
     opened or does not answer is tried last in the next FAILED_FOR_MS, by all reads of this process. Only the timeout of
-    a store limits the wait for its answer. Raises NoHolderAnswers, and UnsupportedVersion, which every holder would
-    raise.
+    a store limits the wait for its answer. Raises NoHolderAnswers, and UnsupportedVersion or RecordTooLarge, which
+    every holder would raise.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -121,7 +122,7 @@ def from_first_holder(
                 yield next_offset, item
                 at = next_offset
             return
-        except UnsupportedVersion:
+        except (UnsupportedVersion, RecordTooLarge):
             raise  # it is the same everywhere
         except _NOT_FROM_HERE as error:
             stores.note_failure(store_id, error)
@@ -134,7 +135,7 @@ def first_answer(
 ) -> T:
     """Return the result of `ask(store, object key)` from the first holder that can answer.
 
-    `start` is the first offset wanted, and is used only for messages. Raises NoHolderAnswers and UnsupportedVersion.
+    `start` is the first offset wanted, and is used only for messages. Raises what `from_first_holder` raises.
     """
     answers = from_first_holder(stores, part, topic, start, lambda store, key, at: [(at, ask(store, key))])
     ((_, answer),) = answers

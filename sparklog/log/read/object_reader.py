@@ -26,9 +26,10 @@ from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode
 from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.number_arrays import array_of, numpy_of
 from sparklog.log.read.ranged_reads import ranged_reads
-from sparklog.log.read.read_ahead import bodies
+from sparklog.log.read.read_ahead import bodies, one_ahead
 from sparklog.log.read.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
@@ -51,6 +52,7 @@ def read_slice(
     topic: str,
     columns: Sequence[str],
     fetched: Sequence[memoryview] = (),
+    most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
     """Read the records of `slice` whose offsets are in `offsets`, ascending. Yields (offset after the batch, batch).
 
@@ -60,7 +62,8 @@ def read_slice(
     and columns.
 
     Raises InvalidInput for unknown columns, KeyNotFound if the object is gone, UnsupportedVersion for another format,
-    and Damaged if bytes differ from what the chain says. Batches yielded before an error are right.
+    RecordTooLarge if the stored columns of a batch have more than `most_bytes` before compression, and Damaged if bytes
+    differ from what the chain says. Batches yielded before an error are right.
     """
     schema = read_schema(columns)
     wanted = within(slice, offsets)
@@ -74,7 +77,8 @@ def read_slice(
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
     begin, stop = index.offsets.batches_in(wanted)
-    for rows, batch in read_batches(store, object_key, index, begin, stop, overlay.stored_columns, fetched):
+    stored = overlay.stored_columns
+    for rows, batch in read_batches(store, object_key, index, begin, stop, stored, fetched, most_bytes):
         low, high = rows.rows_in(wanted)
         if low == high:
             continue  # the range lies in a gap between two rows
@@ -201,11 +205,13 @@ def read_batches(
     stop: int,
     columns: Sequence[str],
     fetched: Sequence[memoryview] = (),
+    most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
     """Read batches [begin, stop) of a slice, in ranged reads of about 8 MiB. Yields (offsets of the rows, batch).
 
     The batches have `columns`, and the column of offsets if the slice is compacted. `columns` may be empty only for a
-    compacted slice. `fetched`: the bytes of the first of these reads, if they were read before.
+    compacted slice. `fetched`: the bytes of the first of these reads, if they were read before. Raises RecordTooLarge
+    if a batch has more than `most_bytes` before compression. At most one batch is decoded before it is needed.
     """
     schema = index.batches.object_schema
     decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
@@ -219,7 +225,9 @@ def read_batches(
         lengths, crcs, records = (
             column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
         )
-        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema)
+        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
+        if len(lengths) > 1:
+            batches = one_ahead(batches)
         for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)

@@ -1,4 +1,4 @@
-"""Start ranged reads before they are needed, for stores that answer slowly but can serve many reads at once."""
+"""Ranged reads that begin before they are needed, for stores that answer slowly; and one batch decoded ahead."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
 THREADS: Final = 8
+_DECODING: Final = "sparklog-decoding"  # a pool of its own: no batch waits for the answer of a store
 
 _lock = Lock()
-_pool: ThreadPoolExecutor | None = None
+_pools: dict[str, ThreadPoolExecutor] = {}
 
 
 def _reset() -> None:
-    """Forget the thread pool in a forked child: its threads do not exist there, and one may have held the lock."""
-    global _lock, _pool
-    _lock, _pool = Lock(), None
+    """Forget the thread pools in a forked child: their threads do not exist there, and one may have held the lock."""
+    global _lock, _pools
+    _lock, _pools = Lock(), {}
 
 
 after_fork_in_child(_reset)
@@ -58,11 +59,19 @@ def bodies(
             unread.cancel()
 
 
-def in_background(fetch: Callable[[], T]) -> Future[T]:
-    """Run `fetch` in the thread pool of this process, and return its future."""
-    global _pool
+def one_ahead(batches: Iterator[T]) -> Iterator[T]:
+    """Yield the batches of an iterator. While the caller uses one, a thread decodes the next, and only that one."""
+    make_next = partial(next, batches, None)
+    coming = in_background(make_next, _DECODING)
+    while (batch := coming.result()) is not None:
+        coming = in_background(make_next, _DECODING)
+        yield batch
+
+
+def in_background(task: Callable[[], T], pool_name: str = "sparklog-read-ahead") -> Future[T]:
+    """Run `task` in a thread pool of this process, and return its future."""
     with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="sparklog-read-ahead")
-        pool = _pool
-    return pool.submit(fetch)
+        pool = _pools.get(pool_name)
+        if pool is None:
+            pool = _pools[pool_name] = ThreadPoolExecutor(THREADS, thread_name_prefix=pool_name)
+    return pool.submit(task)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, RecordTooLarge, SparklogError
 from sparklog.log.read.first_holder import NoHolderAnswers
 
 
 @contextmanager
 def damage_of(start: int, end: int) -> Iterator[None]:
-    """Add the offsets [start, end) to the message of a Damaged raised inside the block."""
+    """Add the offsets [start, end) to the message of a Damaged or RecordTooLarge raised inside the block."""
     try:
         yield
-    except Damaged as error:
-        raise Damaged(f"offsets [{start}, {end}): {error.message}") from error
+    except (Damaged, RecordTooLarge) as error:
+        raise type(error)(f"offsets [{start}, {end}): {error.message}") from error
 
 
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:

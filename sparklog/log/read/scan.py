@@ -18,6 +18,7 @@ from sparklog.core.errors import DataLoss, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import read_slice
 from sparklog.log.read.read_errors import unreadable
@@ -37,6 +38,7 @@ def scan(
     fail_on_data_loss: bool = True,
     skip_option: str = "fail_on_data_loss=False",
     ahead: SlicesAhead | None = None,
+    most_batch_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of the plan, ascending by offset. Yields batches of `columns` of the read schema.
 
@@ -44,7 +46,8 @@ def scan(
     range with the newest state. The new plan may begin later, if the log start has risen. `skip_option` is the option
     that the message of a DataLoss advises the user to set.
 
-    Raises InvalidInput for unknown columns, and DataLoss if records were removed or given up and `fail_on_data_loss` is
+    Raises InvalidInput for unknown columns, RecordTooLarge if a batch has more than `most_batch_bytes` before
+    compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is
     true. If no holder can provide records that the chain still names, raises DataLoss (all holders lack the object,
     whatever `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
     StoreAccessDenied. Raises UnsupportedVersion for an object of another format.
@@ -60,7 +63,7 @@ def scan(
                 fetched = slices_ahead.come_to(number)
                 try:
                     for next_offset, batch in _read(
-                        part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched
+                        part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched, most_batch_bytes
                     ):
                         yield batch
                         at = next_offset
@@ -83,13 +86,14 @@ def _read(
     stores: Stores,
     columns: Sequence[str],
     fetched: Fetched | None,
+    most_batch_bytes: int,
 ) -> Iterator[tuple[Offset, pa.RecordBatch]]:
     """Read the batches of one slice from the first holder that has it intact. Yields (offset after batch, batch)."""
 
     def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
         bodies = fetched.bodies if fetched is not None and fetched.store is store else ()
         rest = OffsetRange(at, offsets.end)
-        return read_slice(store, key, part.object, part.slice, rest, topic, columns, bodies)
+        return read_slice(store, key, part.object, part.slice, rest, topic, columns, bodies, most_batch_bytes)
 
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
 

@@ -19,6 +19,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
 from sparklog.log.batch import timestamps_us
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.message_decoder import LARGEST_TIMES_BYTES
 from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import damage_of, unreadable
@@ -121,7 +122,9 @@ def first_in_slice(
     begin, stop = index.offsets.batches_in(wanted)
     may_hold = np.flatnonzero(appended_then | (index.batches.max_timestamp_us[begin:stop] >= timestamp_us)) + begin
     for at in may_hold.tolist():
-        ((rows, batch),) = read_batches(store, object_key, index, at, at + 1, ["timestamp"])
+        ((rows, batch),) = read_batches(
+            store, object_key, index, at, at + 1, ["timestamp"], most_bytes=LARGEST_TIMES_BYTES
+        )
         low, _ = rows.rows_in(wanted)
         late_enough = appended_then | (timestamps_us(batch.column(0))[low:] >= timestamp_us)
         if late_enough.any():

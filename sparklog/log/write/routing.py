@@ -20,7 +20,8 @@ from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.types import PartitionIndex
 from sparklog.log.batch import without_headers
-from sparklog.log.write.row_sizes import HEADER_BYTES, Sizes, buffer_offsets, cumulative_bytes
+from sparklog.log.number_arrays import buffer_offsets
+from sparklog.log.write.row_sizes import HEADER_BYTES, Sizes, cumulative_bytes
 
 Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
 

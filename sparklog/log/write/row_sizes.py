@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import exact_amount
 from sparklog.core.errors import RecordTooLarge
+from sparklog.log.number_arrays import buffer_offsets
 from sparklog.log.records_schema import RAW_SCHEMA
 
 Sizes = npt.NDArray[np.int64]
@@ -53,14 +54,6 @@ def raw_sums(rows: pa.RecordBatch) -> Sizes:
     sums = cumulative_bytes(rows, header_bytes=HEADER_BYTES)
     sums += ROW_BYTES * np.arange(len(sums))
     return sums
-
-
-def buffer_offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """Return the offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
-    buffer = column.buffers()[1]
-    if buffer is None or buffer.size == 0:  # legal for an array without rows
-        return np.zeros(1, dtype=np.int32)
-    return np.frombuffer(buffer, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
-from sparklog.core.errors import StoreUnavailable
+from sparklog.core.errors import Damaged, StoreUnavailable
 from sparklog.log.read import read_ahead
-from sparklog.log.read.read_ahead import bodies, in_background
+from sparklog.log.read.read_ahead import bodies, in_background, one_ahead
 from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import FaultyStore
 
@@ -86,6 +88,35 @@ def test_what_is_there_already_is_not_fetched_again() -> None:
             rest = [BODY[start:end] for start, end in RANGES[len(there) : count]]
             found = [bytes(each) for each in bodies(store, "a", RANGES[:count], there)]
             assert found == [b"there"] * len(there) + rest
+
+
+def test_one_batch_is_made_before_it_is_needed_and_only_one() -> None:
+    made: queue.Queue[int] = queue.Queue()
+
+    def batches() -> Iterator[int]:
+        for number in range(4):
+            made.put(number)
+            yield number
+        raise Damaged("the fifth")
+
+    ahead = one_ahead(batches())
+    assert next(ahead) == made.get(timeout=WAIT_S) == 0
+    for number in range(1, 4):
+        assert made.get(timeout=WAIT_S) == number
+        assert made.empty()
+        assert next(ahead) == number
+    with pytest.raises(Damaged, match="the fifth"):
+        next(ahead)
+
+
+def test_no_batch_waits_for_stores_that_do_not_answer() -> None:
+    answers = threading.Event()
+    fetches = [in_background(partial(answers.wait, WAIT_S)) for _ in range(read_ahead.THREADS)]
+    try:
+        assert list(one_ahead(iter([1, 2, 3]))) == [1, 2, 3]
+    finally:
+        answers.set()
+    assert all(fetch.result(WAIT_S) for fetch in fetches)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.plans.plan_and_upload import plan_and_upload
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import FenceStore
+from sparklog.core.state import FORMAT
 from sparklog.core.types import StoreId
+from sparklog.log.index import INDEX_FORMAT_KEY, Index, encode_index
 from sparklog.log.records_schema import HEADERS
 from tests.client.compacting import mixed_log
 from tests.client.replicated_cluster import come_back
@@ -37,7 +40,7 @@ from tests.spark.stream.test_dimensions import joined_with_a_topic_that_grows
 
 pytestmark = pytest.mark.spark
 Frame = Callable[..., DataFrame]
-GOLDEN = Path(__file__).parents[2] / "golden" / "format-5" / "cluster"
+GOLDEN = Path(__file__).parents[2] / "golden" / f"format-{FORMAT}" / "cluster"
 ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -122,6 +125,28 @@ def test_java_reads_no_batches_of_another_topic_or_partition(
     error = failure(frame("columns", "mine" if topic else "secret"))
     assert "CORRUPT_MESSAGE" in error
     assert "found one of partition 0 of topic id 1" in error
+
+
+def test_java_reads_no_object_of_an_older_format(
+    cluster: Cluster, frame: Frame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its index lacks the topic of the batches. Python, which is asked then, says that nothing is damaged."""
+    cluster.create_topic("t")
+    encode = partial(encode_index_of_format, {INDEX_FORMAT_KEY: b"1"})
+    monkeypatch.setattr("sparklog.log.write.open_object.encode_index", encode)
+    cluster.append("t", pa.table({"value": ["older"]}))
+    error = failure(frame("columns", "t"))
+    assert "UNSUPPORTED_VERSION" in error
+    assert "wanted format 3 or 4, found b'1'" in error
+
+
+def encode_index_of_format(metadata: dict[bytes, bytes], index: Index) -> pa.Buffer:
+    """The bytes of an index whose schema has this metadata."""
+    table = pa.ipc.open_file(encode_index(index)).read_all()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
 
 
 def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) -> None:

@@ -26,6 +26,7 @@ final class Decoder implements AutoCloseable {
   private static final long ZSTD_MOST_RATIO = 1 << 15;
   private static final long LZ4_MOST_RATIO = 255;
   private static final long MOST_BYTES = Integer.MAX_VALUE - 8;
+  private static final long LARGEST_BATCH_BYTES = 1L << 32;
   private static final int ALIGNMENT = 8;
   private static final int PREFIX_BYTES = 8; // the length before each compressed buffer
 
@@ -90,6 +91,7 @@ final class Decoder implements AutoCloseable {
 
   private final class MessageDecoder {
     private final byte[] bytes;
+    private final int start;
     private final int bodyStart;
     private final int end;
     private final RecordBatch batch;
@@ -98,6 +100,7 @@ final class Decoder implements AutoCloseable {
 
     MessageDecoder(byte[] bytes, int start, int length) throws DamagedException {
       this.bytes = bytes;
+      this.start = start;
       end = Math.addExact(start, length);
       Metadata opened = metadata(bytes, start, end, MessageHeader.RecordBatch);
       bodyStart = opened.bodyStart();
@@ -110,6 +113,7 @@ final class Decoder implements AutoCloseable {
     }
 
     Batch decode(Layout layout, Set<String> wanted) throws DamagedException {
+      checkClaims(layout, wanted);
       Map<String, LogVector> columns = new HashMap<>();
       int node = 0;
       int buffer = 0;
@@ -123,6 +127,35 @@ final class Decoder implements AutoCloseable {
       }
       check(node == batch.nodesLength() && buffer == batch.buffersLength(), "columns of another schema");
       return new Batch(rows, columns);
+    }
+
+    /** Before any memory is allocated: small buffers may claim much, and several may share the same bytes. */
+    private void checkClaims(Layout layout, Set<String> wanted) throws DamagedException {
+      if (codec == -1) {
+        return;
+      }
+      long claimed = 0;
+      int first = 0;
+      for (int i = 0; i < layout.names().size(); i++) {
+        int end = first + layout.kinds().get(i).buffers;
+        for (int buffer = first; buffer < end && wanted.contains(layout.names().get(i)); buffer++) {
+          claimed = Math.addExact(claimed, claimedBytes(batch.buffers(buffer)));
+        }
+        first = end;
+      }
+      long packable = ratio() * (end - start);
+      check(claimed <= Math.min(LARGEST_BATCH_BYTES, packable), "buffers of " + claimed + " bytes");
+    }
+
+    /** The length that a buffer claims to have before compression. It is not checked yet. */
+    private long claimedBytes(Buffer buffer) {
+      boolean fits = buffer.offset() >= 0 && buffer.length() >= PREFIX_BYTES && buffer.length() <= end - bodyStart
+          && buffer.offset() <= end - bodyStart - buffer.length();
+      return fits ? Math.max(0, LogVector.int64(bytes, bodyStart + (int) buffer.offset())) : 0;
+    }
+
+    private long ratio() {
+      return codec == CompressionType.ZSTD ? ZSTD_MOST_RATIO : LZ4_MOST_RATIO;
     }
 
     private LogVector column(Layout.Kind kind, int node, int buffer) throws DamagedException {
@@ -208,8 +241,7 @@ final class Decoder implements AutoCloseable {
       if (length == -1) {
         return body;
       }
-      long ratio = codec == CompressionType.ZSTD ? ZSTD_MOST_RATIO : LZ4_MOST_RATIO;
-      long most = Math.min(MOST_BYTES, ratio * body.length());
+      long most = Math.min(MOST_BYTES, ratio() * body.length());
       check(length >= 0 && length <= most, "a length of " + length + " bytes"); // before the room is made
       return decompressed(number, body, (int) length);
     }

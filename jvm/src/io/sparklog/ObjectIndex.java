@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.zip.CRC32C;
 import org.apache.arrow.flatbuf.KeyValue;
 import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.flatbuf.RecordBatch;
 import org.apache.arrow.flatbuf.Schema;
 
 /** The rows of an object's index for one slice: where each batch lies, and which offsets it has. */
@@ -130,6 +131,9 @@ final class ObjectIndex {
       Decoder.Metadata opened = Decoder.metadata(body, FILE_START.length, body.length, MessageHeader.Schema);
       Layout layout = layout((Schema) opened.message().header(new Schema()));
       int start = opened.bodyStart();
+      Decoder.Metadata batch = Decoder.metadata(body, start, body.length, MessageHeader.RecordBatch);
+      boolean isPlain = ((RecordBatch) batch.message().header(new RecordBatch())).compression() == null;
+      Decoder.check(isPlain, "a compressed index"); // which might claim any length
       return decoder.decode(body, start, body.length - start, layout, layout.names().toArray(String[]::new));
     } catch (RuntimeException error) { // flatbuffers raise several kinds for wrong bytes
       throw new DamagedException(error.toString());
@@ -142,8 +146,8 @@ final class ObjectIndex {
       KeyValue pair = schema.customMetadata(i);
       format = FORMAT.equals(pair.key()) ? pair.value() : format;
     }
-    Decoder.check("1".equals(format) || "2".equals(format), "an index of format " + format);
-    return "1".equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
+    Decoder.check("3".equals(format) || "4".equals(format), "an index of format " + format);
+    return "3".equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
   }
 
   private long[] column(Decoder.Batch table, String name, int from) {

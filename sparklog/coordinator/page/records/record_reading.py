@@ -41,7 +41,8 @@ _NOTHING: Final = pa.Table.from_batches([], pa.schema([READ_SCHEMA.field(name) f
 class PageReadLimits:
     """Limits of the reads for one page: the records and bytes to read, and the time.
 
-    `shown_bytes` limits the total size of the keys, values and headers that the page shows.
+    A batch that alone takes more than `size_bytes` once it is decompressed is not read. `shown_bytes` limits the total
+    size of the keys, values and headers that the page shows.
     """
 
     records: int = 500_000
@@ -283,7 +284,10 @@ class _Finding:
         """Read the records of a piece, in batches. Lost records are skipped: `_note_losses` reports them."""
         source = self._source
         plan = plan_range(source.state, self._topic, partition.partition, piece)
-        yield from scan(plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False)
+        most_bytes = self._limits.size_bytes
+        yield from scan(
+            plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False, most_batch_bytes=most_bytes
+        )
 
     def _note_losses(self, section: _Section) -> None:
         lost = [
