@@ -27,6 +27,7 @@ from sparklog.client.error_line import one_line
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.errors import InvalidInput
+from sparklog.maintenance.job_child import SETTINGS_ON_STDIN
 from sparklog.maintenance.job_report import JobReport, WorkOutcome
 
 LONGEST_RUN_MS: Final = 6 * 3_600_000
@@ -99,6 +100,7 @@ class JobCommand:
         self._cluster = cluster
         self._words = words
         self._first_line = msgspec.json.encode(settings) + b"\n" if words == LOCAL else b""
+        self._announced = {SETTINGS_ON_STDIN: "1"} if words == LOCAL else {}
         self._longest_run_ms = longest_run_ms
 
     async def run(self, job: str) -> JobEnd:
@@ -131,7 +133,12 @@ class JobCommand:
         with output.open("wb") as file:
             starting = asyncio.ensure_future(
                 asyncio.create_subprocess_exec(
-                    *words, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                    *words,
+                    env={**os.environ, **self._announced},
+                    stdin=subprocess.PIPE,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
             )
             try:

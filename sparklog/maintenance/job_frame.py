@@ -9,7 +9,8 @@ named are orphans. Objects that the log dropped but the job did not delete stay 
 
 Ages of records and of chain entries count from `now_ms` (--now). The delay of a retired object never counts from it,
 because readers rely on that delay: it counts by the machine's clock. What the chain says bounds that clock (`clock_ms`,
-`shown_ms`), and a job whose clock is more than a day ahead of a leading coordinator's does not begin.
+`shown_ms`), and a job whose clock is more than a day ahead of a leading coordinator's, or of the server that holds the
+metadata, does not begin.
 """
 
 from __future__ import annotations
@@ -33,19 +34,22 @@ from sparklog.core.decide.groups import last_heard, silent_members
 from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.lookup import topic_of
-from sparklog.core.maintenance.job_clock import check_clock, job_time
+from sparklog.core.maintenance.job_clock import check_clock, check_clock_of_store, is_days_ahead, job_time
 from sparklog.core.maintenance.retention_rule import due_for_deletion
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import EntryNumber, ObjectNumber
 from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.maintenance.job_output import JobOutput
 from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
 from sparklog.maintenance.task_runner import LocalTasks, TaskRunner
-from sparklog.storage.keys import data_key
+from sparklog.storage.keys import PROBES, data_key, entry_key
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import has_timeout
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -181,6 +185,27 @@ class JobFrame:
         """This machine's time, or that of the coordinator in force if it is earlier (`job_time`)."""
         return job_time(state, self.clock.now_ms())
 
+    def check_clock(self) -> None:
+        """Raise InvalidInput if this machine's clock is more than a day ahead of the coordinator's or the store's.
+
+        A store on a server shows its own clock: it says when it got an object. If the newest entry is old, and no
+        coordinator is in force, put an object, and delete it (not in a dry run). A folder of this machine has no other
+        clock.
+        """
+        state, store, now_ms = self.connection.follower.state, self.connection.follower.store, self.clock.now_ms()
+        check_clock(state, now_ms)
+        if not has_timeout(self.connection.url):
+            return
+        put_ms = _put_ms(store, entry_key(state.n))
+        if is_days_ahead(now_ms, put_ms) and not state.coordinator.in_force:
+            if self.dry_run:
+                return
+            key = f"{PROBES}{new_id()}-clock"
+            store.put_if_absent(key, b"clock")
+            put_ms = _put_ms(store, key)
+            store.delete(key)
+        check_clock_of_store(self.connection.url, put_ms, now_ms)
+
     def shown_ms(self) -> int:
         """Return this machine's time, or the earlier one that recent entries show (`time_shown`).
 
@@ -296,7 +321,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
     started_ms = frame.clock.now_ms()
     try:
         if not only_reads:
-            check_clock(frame.connection.follower.state, started_ms)
+            frame.check_clock()
         rows = job.plan(frame)
         planned = total(row.planned for row in rows)
         deletion = DeletionResult() if only_reads else DeletionResult(frame.due_deletions())
@@ -334,6 +359,11 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
     except SparklogError as error:
         notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
         return deletion, _floor(frame)
+
+
+def _put_ms(store: ObjectStore, key: str) -> int:
+    """Return the time at which an object was put, by the store's clock; 0 if it is not listed."""
+    return next((stored.modified_ms for stored in store.list_keys(key)), 0)
 
 
 def _expires(state: ClusterState, now_ms: int) -> bool:

@@ -26,6 +26,7 @@ import re
 from dataclasses import dataclass
 
 from sparklog.core.errors import ChainDamaged, InvalidInput
+from sparklog.core.names.legal_keys import KEY_FORM, is_legal_key
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -58,9 +59,8 @@ PROBES = "probe/"
 _NUMBER_END = 10**20
 _BLOCK_END = 10**16
 _FOLDER_NAME_CHARS = 255  # the longest name that a directory of ext4, XFS or HDFS holds
-_KEY_CHARS = 1024  # the longest key that S3 holds
+_PREFIX_CHARS = 1024  # of the longest key that S3 holds
 
-_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,254})*")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}/)*(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254})?")
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
@@ -98,29 +98,22 @@ class DataName:
 
 
 def check_key(key: str) -> str:
-    """Return `key` if every store can hold it and it stays inside the store. Raises InvalidInput.
-
-    A key has at most 1,024 characters. Its parts are separated by '/'. Each part has 1 to 255 of a-z A-Z 0-9 . _ - and
-    does not begin with a dot: this rules out '.' and '..', and reserves names with a leading dot for the stores
-    themselves.
-    """
-    if len(key) > _KEY_CHARS or _KEY.fullmatch(key) is None:
-        raise InvalidInput(
-            f"a key has parts of a-z A-Z 0-9 . _ - that do not begin with a dot, separated by '/', not {key!r}"
-        )
+    """Return `key` if every store can hold it and it stays inside the store (`is_legal_key`). Raises InvalidInput."""
+    if not is_legal_key(key):
+        raise InvalidInput(f"a key has {KEY_FORM}, not {key!r}")
     return key
 
 
 def check_prefix(prefix: str) -> str:
     """Return `prefix` if it is empty or a legal key can begin with it. Otherwise raises InvalidInput."""
-    if len(prefix) > _KEY_CHARS or _PREFIX.fullmatch(prefix) is None:
+    if len(prefix) > _PREFIX_CHARS or _PREFIX.fullmatch(prefix) is None:
         raise InvalidInput(f"a prefix is the beginning of a key, relative and without leading dots, not {prefix!r}")
     return prefix
 
 
 def is_key_part(name: str) -> bool:
     """True if `name` is legal as one part of a key, between two '/'."""
-    return "/" not in name and _KEY.fullmatch(name) is not None
+    return "/" not in name and is_legal_key(name)
 
 
 # ---- the metadata chain -------------------------------------------------------------------------

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator, Sequence
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.names.address_parts import parse_memory_url
 from sparklog.host.clock import now_ms
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
-
-_URL = re.compile(r"(?i:memory)://([A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)/?")
 
 
 class _Contents:
@@ -43,12 +41,10 @@ class MemoryStore:
     read_ahead: int = 0
 
     def __init__(self, url: str) -> None:
-        match = _URL.fullmatch(url)
-        if match is None:
-            raise InvalidInput(f"a store in memory is memory://name, not {url!r}")
-        self.url = f"memory://{match[1]}"
+        name = parse_memory_url(url)
+        self.url = f"memory://{name}"
         with _contents_lock:
-            self._contents = _contents_by_name.setdefault(match[1], _Contents())
+            self._contents = _contents_by_name.setdefault(name, _Contents())
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.url!r})"

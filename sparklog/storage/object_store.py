@@ -18,9 +18,9 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """One object of a listing. `modified_ms` comes from the store's clock: for display, never for safety.
+    """One object of a listing. `modified_ms` is the time of the last change, in ms since the epoch.
 
-    It is the time of the last change, in ms since the epoch.
+    It comes from the store's clock. A job whose clock is days ahead of it does not begin. No safety rests on it.
     """
 
     key: str

@@ -63,12 +63,18 @@ def has_timeout(url: str) -> bool:
 
 
 def is_same_place(url: str, other: str) -> bool:
-    """True if two absolute addresses lead to the same place, with symbolic links resolved."""
+    """True if two absolute addresses lead to the same place, with symbolic links resolved.
+
+    False for an address that can't be opened: marks on stores have addresses that another process has written.
+    """
     if url == other:
         return True
     if not (url.startswith("file://") and other.startswith("file://")):
         return False
-    return os.path.realpath(local_path(url)) == os.path.realpath(local_path(other))
+    try:
+        return os.path.realpath(local_path(url)) == os.path.realpath(local_path(other))
+    except InvalidInput:
+        return False
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Settings that all stores on servers have, and the parser of the prefix in a bucket's address."""
+"""Settings that all stores on servers have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.keys import check_key
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
@@ -33,17 +32,3 @@ def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
                 raise InvalidInput(f"{key.name}: wanted {key.legal()}, found {given[key.name]!r}")
             values[key.name] = value
     return values
-
-
-def read_prefix(path: str | None, url: str, address: str) -> str:
-    """Return the prefix of keys in a store's address `url`: '' or a legal key and '/'. Raises InvalidInput.
-
-    `path` is the part of `url` after the bucket. `address` is the general form of such addresses, for the error.
-    """
-    path = (path or "").rstrip("/")
-    if not path:
-        return ""
-    try:
-        return f"{check_key(path)}/"
-    except InvalidInput as error:
-        raise InvalidInput(f"in a store {address} the prefix is a legal key: {error.message} in {url!r}") from error

@@ -16,11 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, Landed, StoreUnavailable
+from sparklog.host.clock import now_ms
 from sparklog.storage.object_store import ObjectStore, Upload
 from sparklog.storage.open_store import open_store
 from tests.contract.racing_writers import Outcome, Round, race_processes, race_threads
 
 KIB = 1024
+HALF_A_DAY_MS = 43_200_000
 LATER_MS = 2**53  # later than any upload of these tests
 RACES_TIMEOUT_S = 3600  # a campaign takes minutes; a writer that hangs is found by the others, which wait less
 
@@ -309,6 +311,12 @@ class ObjectStoreContract:
         assert [each.key for each in store.list_keys(folder + begin)] == [
             folder + key for key in keys if key.startswith(begin)
         ]
+
+    def test_a_listing_shows_the_time_at_which_an_object_was_put(self, store: ObjectStore) -> None:
+        """In ms since the epoch, by the clock of the store's server, which in these tests is this machine's."""
+        store.put_if_absent("a", b"body")
+        (listed,) = store.list_keys("a")
+        assert abs(listed.modified_ms - now_ms()) < HALF_A_DAY_MS
 
     @_shared
     @given(data=st.data())

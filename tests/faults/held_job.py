@@ -35,5 +35,4 @@ if __name__ == "__main__":
     port, held, *arguments = sys.argv[1:]
     if arguments[0] == held:
         hold_at(int(port))
-    job_child._first_line = lambda: b"{}"  # a coordinator gives settings to no command but its own
     sys.exit(job_child.main(arguments))

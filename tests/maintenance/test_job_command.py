@@ -210,6 +210,14 @@ def test_a_job_of_this_machine_runs_without_spark_and_its_run_is_in_the_chain(tm
         assert set(cluster.connection.follower.state.jobs) == {"retention"}
 
 
+def test_a_command_around_the_program_of_a_job_runs_it_with_settings_of_its_own(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/cluster"
+    init_cluster(url)
+    words = command_words(shlex.join(["env", *LOCAL]))
+    end = asyncio.run(JobCommand(url, words, settings=StorageSettings(token="sesame")).run("retention"))
+    assert (end.error, end.broke_off) == (None, False)
+
+
 def test_an_error_of_the_job_reaches_the_schedule(tmp_path: Path) -> None:
     end = asyncio.run(JobCommand(f"file://{tmp_path}/none", LOCAL).run("roll"))
     assert end.broke_off
@@ -227,6 +235,5 @@ def test_a_job_ends_with_whoever_began_it() -> None:
     ]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
-        child.stdin.write(b"{}\n")
         child.stdin.close()
         assert child.wait() == ABANDONED

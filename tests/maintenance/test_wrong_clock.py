@@ -12,6 +12,8 @@ from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import InvalidInput
 from sparklog.maintenance import run_retention, run_roll, run_vacuum
 from sparklog.maintenance.job_frame import JobFrame
+from sparklog.storage.keys import PROBES
+from sparklog.storage.memory import MemoryStore
 from tests.kit.hand_clock import HandClock
 from tests.kit.silent_console import SILENT
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
@@ -52,6 +54,49 @@ def test_while_a_coordinator_leads_delays_count_by_its_clock_too(log: Maintained
         assert (frame.now_ms, frame.clock_ms(state)) == (own_ms, own_ms), "a chain without one may be quiet for days"
         state.coordinator = Coordinator(1, "one", "http://one")
         assert frame.clock_ms(state) == min(own_ms, log.clock.at_ms)
+
+
+@pytest.fixture
+def store_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """The clock of the store, which is taken for one on a server."""
+    clock = HandClock()
+    monkeypatch.setattr("sparklog.storage.memory.now_ms", clock.now_ms)
+    monkeypatch.setattr("sparklog.maintenance.job_frame.has_timeout", lambda url: True)
+    return clock
+
+
+@pytest.mark.parametrize("in_force", [False, True])
+def test_a_job_that_is_days_ahead_of_the_store_does_not_begin(
+    log: MaintainedLog, store_clock: HandClock, in_force: bool
+) -> None:
+    """Not even if all entries are of its own machine, such as those of a coordinator there."""
+    log.clock.at_ms += 8 * DAY_MS
+    log.topic("t", retention_ms=DAY_MS)
+    log.append("t", 0, 1, timestamp_ms=store_clock.at_ms)
+    if in_force:
+        committer = log.cluster.connection.committer
+        committer.commit_here(committer.begin(ClaimCoordination(1, "one", "http://127.0.0.1:1")))
+    n = log.cluster.connection.follower.newest_state().n
+    for run in (run_roll, run_retention, run_vacuum):
+        with pytest.raises(InvalidInput, match="wanted a clock like that of memory://"):
+            run(log.url, clock=log.clock, console=SILENT)
+    assert log.cluster.connection.follower.newest_state().n == n
+    assert not list(log.store.list_keys(PROBES))
+    log.check()
+
+
+def test_a_chain_that_was_quiet_for_days_is_not_taken_for_a_wrong_clock(
+    log: MaintainedLog, store_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.topic("t", retention_ms=DAY_MS)
+    log.append("t", 0, 1)
+    for clock in (log.clock, store_clock):
+        clock.at_ms += 8 * DAY_MS
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "put_if_absent", None)  # a dry run writes nothing
+        assert log.retention(dry_run=True).planned.objects == 1
+    assert log.retention().done.objects == 1
+    assert not list(log.store.list_keys(PROBES))
 
 
 def test_a_job_that_is_days_ahead_of_a_coordinator_does_not_begin(log: MaintainedLog) -> None:

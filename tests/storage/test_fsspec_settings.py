@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.storage.fsspec.settings import parse_abfs_url
+from sparklog.core.names.address_parts import parse_abfs_url
 from sparklog.storage.open_store import join_url, open_store
 
 SECRET = "a2VwdC1zZWNyZXQ="

@@ -23,8 +23,9 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from sparklog.core.names.address_parts import parse_hdfs_url
 from sparklog.storage.hdfs.client import HdfsAddress
-from sparklog.storage.hdfs.store import HdfsStore, parse_hdfs_url
+from sparklog.storage.hdfs.store import HdfsStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store
 from tests.servers.hadoop import DATA_NODES, Hadoop

@@ -42,7 +42,7 @@ from sparklog.log.incarnation import (
 )
 from sparklog.storage.keys import INCARNATION, PROBES, entry_key, owner_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, is_elsewhere, join_url, shown_url
+from sparklog.storage.open_store import absolute_url, is_elsewhere, shown_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
@@ -72,7 +72,7 @@ def add_store(
         check_owner(mark, target, store, *lineage)
     wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
     if known is not None and wiped:
-        _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
+        _check_comes_back_empty(known, mark, target.url, shown_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
     check_beside_metadata(connection, store, target)
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)

@@ -13,10 +13,10 @@ from sparklog.core.cost.request_costs import (
     ENTRY,
     NEXT_ENTRY,
     NONE,
-    OPEN,
     PLAN,
     READ_SLICE,
     SNAPSHOT,
+    START_JOB,
     Requests,
 )
 from sparklog.core.cost.usage import Usage
@@ -123,7 +123,7 @@ def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
         "copies of the chain": COPY_OF_ENTRY.times(usage.copies * work.entries),
         "snapshots of the chain": SNAPSHOT.times(snapshots),
         "roll and compaction": work.rewritten.requests + rolled,
-        "starts of jobs": OPEN.times(work.job_runs),
+        "starts of jobs": START_JOB.times(work.job_runs),
         "agents that look for entries": agents_looking(usage),
         "reads, as given": (PLAN + READ_SLICE).times(reads_per_day),
     }

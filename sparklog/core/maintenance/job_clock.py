@@ -1,4 +1,4 @@
-"""The time that a job may count with, bounded by the coordinator's."""
+"""The time that a job may count with, bounded by the clocks of the coordinator and of the metadata's store."""
 
 from __future__ import annotations
 
@@ -31,4 +31,21 @@ def check_clock(state: ClusterState, now_ms: int) -> None:
             f"wanted a clock like that of coordinator {state.coordinator.name}, whose newest entry is of "
             f"{point_in_time(state.time_ms)}, found {point_in_time(now_ms)} on this machine: correct the clock that is "
             "wrong, or if that coordinator is gone, run 'sparklog coordinator resign --force'"
+        )
+
+
+def is_days_ahead(now_ms: int, put_ms: int) -> bool:
+    """True if `now_ms` is more than a day after `put_ms`, the time at which a store got an object by its own clock."""
+    return now_ms > put_ms + MOST_AHEAD_MS
+
+
+def check_clock_of_store(url: str, put_ms: int, now_ms: int) -> None:
+    """Raise InvalidInput if `now_ms` is more than a day ahead of the store at `url`.
+
+    `put_ms`: the time, by the store's clock, at which it got an object that was put a moment ago.
+    """
+    if is_days_ahead(now_ms, put_ms):
+        raise InvalidInput(
+            f"wanted a clock like that of {url}, which shows {point_in_time(put_ms)}, found {point_in_time(now_ms)} on "
+            "this machine: correct the clock that is wrong"
         )

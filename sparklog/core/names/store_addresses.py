@@ -1,12 +1,21 @@
-"""The form of a store's address. Each adapter checks what only it knows, such as legal names of buckets."""
+"""The form of a store's address."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import InvalidInput
+from sparklog.core.names.address_parts import (
+    parse_abfs_url,
+    parse_file_url,
+    parse_gs_url,
+    parse_hdfs_url,
+    parse_memory_url,
+    parse_s3_url,
+)
 
 MAX_LENGTH: Final = 2_048
 # The schemes of stores on servers, each with the one of canonical addresses. `open_store` has an adapter for each.
@@ -20,6 +29,14 @@ ON_A_SERVER: Final = {
     "abfss": "abfs",
     "hdfs": "hdfs",
 }
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "file": parse_file_url,
+    "s3": parse_s3_url,
+    "gs": parse_gs_url,
+    "abfs": parse_abfs_url,
+    "hdfs": parse_hdfs_url,
+    "memory": parse_memory_url,
+}
 _KNOWN: Final = ("file", *ON_A_SERVER, "memory")
 _OFFERED: Final = ("file", *dict.fromkeys(ON_A_SERVER.values()), "memory", "http")
 _WITH_HOST: Final = "|".join((*ON_A_SERVER, "memory", "http", "https"))
@@ -27,9 +44,6 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _NO_SLASHES: Final = re.compile(f"(?i:{_WITH_HOST}):(?!/)")
 _NO_COLON: Final = re.compile(f"(?i:file|{_WITH_HOST})//|:/")  # a typo, not the name of a directory
 _KAFKA_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
-_FILE: Final = re.compile(r"(?i:file):(//(localhost)?/|/(?!/)).*")
-_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
-_HOST_AND_PATH: Final = re.compile(r"[A-Za-z0-9]+://[^/?#]+(/[^?#]*)?")
 
 
 def scheme_of(url: str) -> str | None:
@@ -75,7 +89,7 @@ def is_relative(url: str) -> bool:
 def check_store_address(url: str) -> None:
     """Raise InvalidInput unless `url` has the form of a store's address, absolute or relative to the cluster's.
 
-    Every process opens the stores that are registered, so an address without this form would stop all of them.
+    Then `open_store` takes the address, unless it is relative and does not fit the cluster's.
     """
     check_ends(url)
     if not url:
@@ -83,26 +97,9 @@ def check_store_address(url: str) -> None:
     if len(url) > MAX_LENGTH or not url.isprintable():
         raise InvalidInput(f"the address of a store has up to {MAX_LENGTH:,} printable characters, found {shown(url)}")
     scheme = scheme_of(url)
-    if scheme is not None and (_FILE if scheme == "file" else _HOST_AND_PATH).fullmatch(url) is None:
-        wanted = "file:///path" if scheme == "file" else f"{scheme}:// and a name"
-        raise InvalidInput(f"wanted the address of a store, {wanted}, found {shown(url)}")
+    if scheme is not None:
+        _PARSERS[ON_A_SERVER.get(scheme, scheme)](url)
+    if scheme == "hdfs" and not parse_hdfs_url(url)[0]:
+        raise InvalidInput(f"machines differ in fs.defaultFS, so a store is hdfs://host/path, found {shown(url)}")
     if url.startswith("~"):
         raise InvalidInput(f"~ is another folder for each user, so a store has an absolute path, found {shown(url)}")
-    if scheme == "file":
-        decoded_path(url)
-
-
-def decoded_path(url: str) -> str:
-    """Return what stands behind `file:` in a URL, with each %xx decoded.
-
-    Raises InvalidInput unless that is UTF-8 without a zero byte: other bytes have no spelling that Java and Python
-    decode alike.
-    """
-    try:
-        encoded = url[len("file:") :].encode("utf-8", "surrogatepass")
-        path = _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), encoded).decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"a file URL has the bytes of UTF-8 behind its % signs, not {shown(url)}") from error
-    if "\0" in path:
-        raise InvalidInput(f"a path is not empty and has no zero byte, not {shown(url)}")
-    return path

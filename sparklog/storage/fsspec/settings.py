@@ -1,23 +1,14 @@
-"""Addresses of stores in Google Cloud Storage and Azure, and the settings that are not part of the address."""
+"""The settings of stores in Google Cloud Storage and Azure, which are not part of their addresses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
-
-_GS_URL: Final = re.compile(r"(?i:gs|gcs)://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/([^@]*))?", re.DOTALL)
-_ABFS_URL: Final = re.compile(
-    r"(?i:abfss?)://(?=[^@/]{3,63}(?:[@/]|$))([a-z0-9](?:-?[a-z0-9])+)"
-    r"(?:@([a-z0-9]{3,24})\.dfs\.([a-z0-9.-]+))?(?:/([^@]*))?",
-    re.DOTALL,
-)
-GS_ADDRESS: Final = "gs://bucket/prefix"
-ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or abfs://container/prefix"
+from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +64,3 @@ def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Ma
             f"account_name: the address names {of_address['account_name']!r}, found {given['account_name']!r}"
         )
     return kind(**values)
-
-
-def parse_gs_url(url: str) -> tuple[str, str]:
-    """Return (bucket, prefix) from gs://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
-    match = _GS_URL.fullmatch(url)
-    if match is None:
-        raise InvalidInput(f"a store in Google Cloud Storage is {GS_ADDRESS}, not {url!r}")
-    return match[1], read_prefix(match[2], url, GS_ADDRESS)
-
-
-def parse_abfs_url(url: str) -> tuple[str, str, dict[str, str]]:
-    """Return (container, prefix, settings) from an abfs:// or abfss:// address. Raises InvalidInput.
-
-    The prefix is empty or ends with '/'. The settings are the account's name and host, if the address has them.
-    """
-    match = _ABFS_URL.fullmatch(url)
-    if match is None:
-        shown = "one with something else beside its '@'" if "@" in url else repr(url)
-        raise InvalidInput(f"a store in Azure is {ABFS_ADDRESS}, not {shown}")
-    account, suffix = match[2], match[3]
-    of_address = {"account_name": account, "account_host": f"{account}.blob.{suffix}"} if account else {}
-    return match[1], read_prefix(match[4], url, ABFS_ADDRESS), of_address

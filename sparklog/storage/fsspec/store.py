@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
 from sparklog.core.extras import Extra, needed
+from sparklog.core.names.address_parts import parse_abfs_url, parse_gs_url
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
 from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
@@ -31,13 +32,7 @@ from sparklog.storage.fsspec.bodies import Body, BufferedUpload
 from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
 from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 from sparklog.storage.fsspec.reads import read_ranges, read_whole
-from sparklog.storage.fsspec.settings import (
-    AzureSettings,
-    GcsSettings,
-    parse_abfs_url,
-    parse_gs_url,
-    read_settings,
-)
+from sparklog.storage.fsspec.settings import AzureSettings, GcsSettings, read_settings
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each

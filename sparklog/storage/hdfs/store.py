@@ -20,12 +20,12 @@ dfs.namenode.file.close.num-committed-allowed=1: without it, a close often takes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
+from sparklog.core.names.address_parts import parse_hdfs_url
 from sparklog.host.deadline import Deadline
 from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, HdfsFailure
@@ -37,20 +37,7 @@ from sparklog.storage.parallel import delete_each
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus
 
-_URL: Final = re.compile(r"(?i:hdfs)://([A-Za-z0-9._-]+(?::[0-9]+)?|)(/.*|)", re.DOTALL)
-_PATH_PART: Final = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f:]+")
 _READ_BYTES: Final = 4 << 20  # size of one read; larger ranges are read in parts of this size, several at once
-
-
-def parse_hdfs_url(url: str) -> tuple[str, str]:
-    """Return (authority, path) from hdfs://host:port/path; the path does not end with '/'. Raises InvalidInput."""
-    match = _URL.fullmatch(url)
-    parts = [part for part in match[2].split("/") if part] if match else []
-    if match is None or not all(map(_PATH_PART.fullmatch, parts)):
-        raise InvalidInput(
-            f"a store on HDFS is hdfs://host:port/path, hdfs://service/path or hdfs:///path (fs.defaultFS), not {url!r}"
-        )
-    return match[1], "".join(f"/{part}" for part in parts)
 
 
 class HdfsStore:

@@ -27,7 +27,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
-from sparklog.core.names.store_addresses import decoded_path
+from sparklog.core.names.address_parts import parse_file_url
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.local.local_errors import ABSENT, read_error, write_error
@@ -51,14 +51,7 @@ def local_path(url_or_path: str) -> str:
     """
     path = url_or_path
     if url_or_path[:5].lower() == "file:":
-        path = decoded_path(url_or_path)
-        if path.startswith("//"):
-            host, slash, rest = path[2:].partition("/")
-            if host not in ("", "localhost") or not slash:
-                raise InvalidInput(f"a file URL is file:///absolute/path on this machine, not {url_or_path!r}")
-            path = f"/{rest}"
-        if not path.startswith("/"):
-            raise InvalidInput(f"a file URL is file:///absolute/path, not {url_or_path!r}")
+        path = parse_file_url(url_or_path)
     elif path.startswith("~"):
         path = os.path.expanduser(path)
         if path.startswith("~"):

@@ -1,8 +1,7 @@
-"""Addresses of S3 stores, and the settings that are not part of the address."""
+"""The settings of S3 stores, which are not part of their addresses."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,10 +9,8 @@ from urllib.parse import urlsplit
 
 from sparklog.core.config.key import ConfigKey, ValueType
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
+from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_values
 
-_URL: Final = re.compile(r"s3[an]?://([^/]*)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
-_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 _PATH_STYLE: Final = ConfigKey("path_style", ValueType.BOOL, None, "")
 _CHOICES: Final = {
     "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
@@ -75,16 +72,3 @@ def check_endpoint(url: str, named_by: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput(f"{named_by}: wanted http://host:port or https://host:port, found {url!r}")
-
-
-def parse_s3_url(url: str) -> tuple[str, str]:
-    """Return (bucket, prefix) from s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
-    if "@" in url:  # legal neither in a bucket nor in a prefix; secret keys before an '@' may contain '/'
-        raise InvalidInput("an S3 store is s3://bucket/prefix, without keys (or any other '@') in it")
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise InvalidInput(f"an S3 store is s3://bucket/prefix, not {url!r}")
-    bucket = match[1]
-    if _BUCKET.fullmatch(bucket) is None:
-        raise InvalidInput(f"an S3 store is s3://bucket/prefix, found the bucket {bucket!r} in {url!r}")
-    return bucket, read_prefix(match[2], url, "s3://bucket/prefix")

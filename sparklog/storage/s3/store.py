@@ -22,13 +22,14 @@ from typing import Any
 from sparklog.core.cost.request_costs import PART_BYTES
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.names.address_parts import parse_s3_url
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each, in_parallel
 from sparklog.storage.s3.answers import S3RequestFailed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
-from sparklog.storage.s3.settings import parse_s3_url, read_s3_settings
+from sparklog.storage.s3.settings import read_s3_settings
 from sparklog.storage.s3.upload import S3Upload, put_whole
 
 _DELETED_AT_ONCE = 1_000  # the most keys that S3 takes in one request

@@ -58,7 +58,7 @@ def test_a_large_append_and_a_roll_are_counted(sparklog: Cli) -> None:
     assert lines["objects of appends"]["puts"] == 2 + 2 + 2, "two appends and the body of the large one"
     assert lines["roll and compaction"]["puts"] == 2
     assert lines["roll and compaction"]["gets"] == 1 + 2 * 1_201
-    assert lines["starts of jobs"]["lists"] == 2
+    assert lines["starts of jobs"]["lists"] == 3
 
 
 def test_of_many_entries_a_sample_is_read(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

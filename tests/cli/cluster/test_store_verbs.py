@@ -12,10 +12,14 @@ import sparklog as library
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import AgentDown, AgentUp, NewStore, RegisterStore
 from sparklog.core.types import StoreId
+from sparklog.maintenance import run_vacuum
+from sparklog.maintenance.job_report import WorkOutcome
+from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.storage.keys import INCARNATION
 from tests.cli.conftest import Cli
 from tests.cli.replicated import disk, replicas, report_all, said_by, state_of
 from tests.faults.unchanged_cluster import unchanged
+from tests.kit.silent_console import SILENT
 
 
 def refused(cli: Cli, arguments: str, code: int, text: str) -> None:
@@ -54,7 +58,7 @@ def test_a_store_whose_address_can_not_be_opened_holds_up_nothing_and_can_be_rem
     replicated: Cli, monkeypatch: pytest.MonkeyPatch, url: str, copies: int
 ) -> None:
     """Registered by a version that did not refuse it, or seen from a cluster address with fewer folders."""
-    replicated("cluster", "config", "--set", f"metadata.copies={copies}")
+    assert replicated("cluster", "alter", "--set", f"metadata.copies={copies}").code == 0
     with monkeypatch.context() as patch, library.connect(replicated.url) as cluster:
         patch.setattr("sparklog.core.decide.stores.check_store_address", lambda url: None)
         cluster.submit(RegisterStore(NewStore(StoreId("z"), url, "f" * 32)))
@@ -65,6 +69,12 @@ def test_a_store_whose_address_can_not_be_opened_holds_up_nothing_and_can_be_rem
     assert [store["store"] for store in health.json["stores"]] == ["a", "b", "c", "z", "metadata"]
     with library.connect(replicated.url) as cluster:
         assert cluster.connection.addresses(cluster.connection.follower.state).urls[StoreId("z")] == url
+    rows = run_vacuum(replicated.url, console=SILENT).partitions
+    failed = {row.place for row in rows if row.outcome is WorkOutcome.FAILED}
+    assert failed == {"z:topics/", "z:uploads", *(["z:copies"] if copies else [])}
+    request = json.dumps({"options": {"cluster": replicated.url, "subscribe": "t"}}).encode()
+    assert url in json.loads(PLAN_REQUESTS["stores"](request)), "Java can't read it, so Python plans reads"
+    assert {*json.loads(PLAN_REQUESTS["plan_read"](request))} == {"tasks", "warnings"}
     replicated.json("store", "add", "d=../d")
     replicated.json("store", "remove", "z")
     assert "z" not in state_of(replicated).stores

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import sparklog
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.core.commands import NewStore, RegisterStore
 from sparklog.core.config.storage import storage_settings
+from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import snapshot_key
 from tests.client.lost_cluster import LostCluster, append, flip
@@ -65,3 +69,19 @@ def test_a_store_is_known_by_each_chain_that_has_owned_it(tmp_path: Path) -> Non
     stores.find()
     assert sorted(stores.found) == ["b", "c"]
     assert not stores.missing
+
+
+@pytest.mark.parametrize("url", ["file:///z%ff", 30 * "../" + "z"])
+def test_a_store_whose_address_can_not_be_opened_is_left_out_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """A relative address may not fit the address of the restored cluster."""
+    lost = LostCluster(tmp_path, copies=1)
+    with monkeypatch.context() as patch, sparklog.connect(lost.url) as cluster:
+        patch.setattr("sparklog.core.decide.stores.check_store_address", lambda url: None)
+        cluster.submit(RegisterStore(NewStore(StoreId("z"), url, "f" * 32)))
+    lost.append("1")
+    lost.lose()
+    with pytest.raises(StoreUnavailable, match="leave it out with --without z"):
+        lost.restore("a")
+    assert lost.restore("a", without=["z"]).fenced == ("z",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +19,8 @@ from sparklog.client.plans.plan_and_upload import plan_and_upload
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.leading.service import Service
+from sparklog.coordinator.page.records.record_routes import MESSAGES
+from sparklog.core.access import Verb
 from sparklog.core.commands import Append, Command, PartitionEpoch, RewrittenSlice, Submission, Swap
 from sparklog.core.errors import Damaged, SparklogError
 from sparklog.core.tables.slice_table import digest
@@ -42,10 +44,11 @@ from sparklog.core.types import (
 from sparklog.log.read.object_reader import read_index
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.storage.keys import data_key
-from sparklog.wire.messages import SUBMIT, SubmitReply, SubmitRequest, SubmittedCommand
+from sparklog.wire.messages import JSON, SUBMIT, SubmitReply, SubmitRequest, SubmittedCommand
+from sparklog.wire.topic_messages import OFFSETS, PLAN, TOPIC, LatestOffset, OffsetsRequest, PlanRequest, WantedOffset
 from tests.chain.chain_kit import TIMEOUT_MS
-from tests.coordinator.access.test_gate import access, bearer
-from tests.coordinator.asgi import request
+from tests.coordinator.access.test_gate import NEEDS, access, bearer
+from tests.coordinator.asgi import Answer, request
 from tests.kit.log import new_cluster, rows, values
 
 T = TypeVar("T")
@@ -134,7 +137,7 @@ class Attacker:
             max_timestamp_us=slice_.max_timestamp_us,
         )
 
-    def submit(self, command: Command) -> str | None:
+    def submit(self, command: Command, rights: Sequence[str] = RIGHTS) -> str | None:
         """The code of the coordinator's refusal; None if it has committed the command."""
 
         async def work(app: Starlette) -> str | None:
@@ -146,7 +149,7 @@ class Attacker:
             (outcome,) = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
             return None if outcome.error is None else outcome.error.code
 
-        return self._asked(work)
+        return self._asked(work, rights)
 
     def page(self) -> bytes:
         """The page of the records of topic `mine`."""
@@ -156,7 +159,24 @@ class Attacker:
 
         return self._asked(work)
 
-    def _asked(self, work: Callable[[Starlette], Awaitable[T]]) -> T:
+    def answers(self, rights: Sequence[str]) -> dict[str, Answer]:
+        """What each route answers that is asked of topic `secret`, by its path."""
+        bodies = {
+            PLAN: msgspec.json.encode(PlanRequest("secret")),
+            OFFSETS: msgspec.json.encode(OffsetsRequest("secret", (WantedOffset(0, LatestOffset()),))),
+        }
+
+        async def work(app: Starlette) -> dict[str, Answer]:
+            answers = {}
+            for path in NEEDS:
+                asked = path.replace("{name}", "secret").replace("{key:path}", "log/0000000000000000/" + "0" * 20)
+                method, body = ("POST", bodies[path]) if path in bodies else ("GET", b"")
+                answers[path] = await request(app, method, asked, [body], {**bearer(), "content-type": JSON})
+            return answers
+
+        return self._asked(work, rights)
+
+    def _asked(self, work: Callable[[Starlette], Awaitable[T]], rights: Sequence[str] = RIGHTS) -> T:
         """What comes of `work`, asked of a coordinator that leads meanwhile."""
         connection = self.cluster.connection
 
@@ -176,7 +196,7 @@ class Attacker:
             running = asyncio.create_task(service.run())
             await asyncio.wait_for(leading.wait(), 60)
             try:
-                return await work(app_of(service, lambda: access(*RIGHTS)))
+                return await work(app_of(service, lambda: access(*rights)))
             finally:
                 service.stop()
                 await running
@@ -230,6 +250,51 @@ def test_an_upload_of_another_topic_is_refused_and_leaves_no_trace(
     run_roll(cluster.connection.url, everything=True)
     assert values(cluster, topic="secret") == SECRETS
     assert values(cluster, topic="mine") == OWN
+
+
+@pytest.mark.parametrize("rights", [RIGHTS, *((f"{verb}:mine",) for verb in Verb)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("kind", "retired"), [(ObjectKind.APPEND, False), (ObjectKind.APPEND, True), (ObjectKind.SEGMENT, False)]
+)
+def test_no_right_on_another_topic_helps_to_name_an_upload_however_it_is_named(
+    cluster: Cluster, kind: ObjectKind, retired: bool, rights: Sequence[str]
+) -> None:
+    """As what it is, or as an object of the author's own topic; with slices of either, in an append or a swap."""
+    attacker = Attacker(cluster)
+    named, slice_ = attacker.secret(kind, retired=retired)
+    theirs, own = attacker.id_of("secret"), attacker.append(named.object, slice_=slice_)
+    swap = attacker.swap(named.object, slice_)
+    (new,), (rewritten,) = own.slices, swap.slices
+    of_both = (*own.epochs, PartitionEpoch(theirs, P0, LeaderEpoch(0)))
+    commands: list[Command] = [
+        own,
+        replace(own, objects=(named.object,)),
+        replace(own, slices=(replace(new, topic_id=theirs),)),
+        replace(own, objects=(named.object,), slices=(replace(new, topic_id=theirs),)),
+        replace(own, objects=(named.object,), slices=(replace(new, topic_id=theirs),), epochs=of_both),
+        swap,
+        replace(swap, objects=(named.object,)),
+        replace(swap, slices=(replace(rewritten, new=replace(rewritten.new, topic_id=theirs)),)),
+        replace(swap, topic_id=theirs),
+        replace(swap, topic_id=theirs, objects=(named.object,)),
+    ]
+    before = cluster.connection.follower.catch_up().state
+    refusals = [attacker.submit(command, rights) for command in commands]
+    assert None not in refusals, refusals
+    after = cluster.connection.follower.catch_up().state
+    assert (list(after.objects), list(after.slices.everything())) == (
+        list(before.objects),
+        list(before.slices.everything()),
+    )
+
+
+@pytest.mark.parametrize("rights", [("write:mine",), RIGHTS], ids=" ".join)
+def test_no_route_shows_a_record_of_another_topic(cluster: Cluster, rights: Sequence[str]) -> None:
+    answers = Attacker(cluster).answers(rights)
+    assert not [path for path, answer in answers.items() if any(text.encode() in answer.body for text in SECRETS)]
+    assert answers[MESSAGES].status == 403
+    statuses = [answers[path].status for path in (TOPIC, OFFSETS, PLAN)]
+    assert statuses == [*(2 * [200 if "describe:*" in rights else 403]), 403], "a plan needs the right to read"
 
 
 @pytest.mark.parametrize("is_damaged", [False, True], ids=["with its index", "with another checksum of the index"])

@@ -292,6 +292,7 @@ def test_a_handshake_that_is_not_complete_in_time_is_ended(chain: Member, tmp_pa
         here.later(PATIENT.request_s - 1)
         assert table.count(State.HANDSHAKE) == 20
         here.later(LATER_S)
+        assert table.count(State.HANDSHAKE) == 0, "asyncio alone would wait for a minute"
         for client in slow:
             assert await client.end() == b""
         assert len(table) == 1

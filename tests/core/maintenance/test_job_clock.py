@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.commands import ClaimCoordination, ResignCoordination
 from sparklog.core.errors import InvalidInput
-from sparklog.core.maintenance.job_clock import MOST_AHEAD_MS, check_clock, job_time
+from sparklog.core.maintenance.job_clock import MOST_AHEAD_MS, check_clock, check_clock_of_store, job_time
 from tests.core.decided_log import DecidedLog
 
 
@@ -31,3 +31,10 @@ def test_a_clock_that_is_days_ahead_of_a_coordinator_is_refused() -> None:
         check_clock(log.state, now_ms + MOST_AHEAD_MS + 1)
     log.submit(ResignCoordination(1))
     check_clock(log.state, now_ms + 100 * MOST_AHEAD_MS)
+
+
+def test_a_clock_that_is_days_ahead_of_the_store_is_refused() -> None:
+    for behind_ms in (-30 * MOST_AHEAD_MS, 0, MOST_AHEAD_MS):
+        check_clock_of_store("s3://logs", 0, behind_ms)
+    with pytest.raises(InvalidInput, match=r"wanted a clock like that of s3://logs, which shows 1970-01-01"):
+        check_clock_of_store("s3://logs", 0, MOST_AHEAD_MS + 1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from sparklog.core.commands import CreateCluster, NewStore, RegisterStore
 from sparklog.core.decide.topics import decide_create_cluster
 from sparklog.core.errors import InvalidInput
 from sparklog.core.names import store_addresses
-from sparklog.core.names.store_addresses import check_store_address, is_relative
+from sparklog.core.names.store_addresses import ON_A_SERVER, check_store_address, is_relative
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 from sparklog.storage.open_store import absolute_url, join_url
@@ -25,7 +27,10 @@ LEGAL = [
     "memory://name",
     "s3://bucket",
     "s3a://bucket/pre/fix",
+    "s3n://Old_Bucket.with-all/",
     "gs://bucket/prefix",
+    "gcs://bucket",
+    "abfss://container",
     "hdfs://host:8020/path",
     "abfs://container@account.dfs.core.windows.net/prefix",
 ]
@@ -56,6 +61,31 @@ ILLEGAL = [
     "file:///a%ff",
     "file:///a%00b",
     "file:/a%C3",
+    "file:////host%00",
+    "s3://a",
+    "s3://B_/x",
+    "s3://bucket/../x",
+    "s3://bucket//x",
+    "s3://bucket/x y",
+    "s3://bucket/x?y",
+    "s3://bucket/.x",
+    "s3://" + "b" * 256,
+    "gs://x y/",
+    "gs://Bucket",
+    "gs://bucket//x",
+    "gs://id:secret@bucket",
+    "abfs://c/x",
+    "abfs://logs--a",
+    "abfs://logs@host/a",
+    "abfs://logs/secret@x",
+    "hdfs:///x",
+    "hdfs://nn:abc/x",
+    "hdfs://[::1/x",
+    "hdfs://nn/a/../b",
+    "hdfs://nn/a:b",
+    "memory://..",
+    "memory://a//b",
+    "memory://a b",
 ]
 
 
@@ -63,6 +93,23 @@ ILLEGAL = [
 def test_a_legal_address_can_be_opened(url: str) -> None:
     check_store_address(url)
     assert join_url("file:///clusters/one", url)
+
+
+def test_of_many_addresses_each_that_passes_can_be_opened() -> None:
+    """Each scheme with each authority and each path: what is legal for one kind of store is illegal for another."""
+    schemes = ["s3", "S3A", "gs", "gcs", "abfs", "ABFSS", "hdfs", "memory", "file"]
+    authorities = ["", "b", "bucket", "Bucket", "b_u", "b--t", "nn:8020", "nn:", "[::1]", "..", "x y", "a@b", "~"]
+    paths = ["", "/", "//", "/x", "/x/", "/x//y", "/..", "/x/../y", "/x y", "/x%00", "/x%ff", "/x?y", "/.x", "/~"]
+    passed = set()
+    for scheme, authority, path in product(schemes, authorities, paths):
+        url = f"{scheme}://{authority}{path}"
+        try:
+            check_store_address(url)
+        except InvalidInput:
+            continue
+        passed.add(scheme)
+        assert absolute_url(url).startswith(f"{ON_A_SERVER.get(scheme.lower(), scheme.lower())}://")
+    assert passed == {*schemes}
 
 
 def test_a_known_scheme_without_an_adapter_is_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,4 +133,4 @@ def _register(new: NewStore) -> None:
 
 
 def test_relative_addresses_are_told_from_absolute_ones() -> None:
-    assert [is_relative(url) for url in LEGAL] == [True] * 3 + [False] * 10
+    assert [is_relative(url) for url in LEGAL] == [True] * 3 + [False] * 13
