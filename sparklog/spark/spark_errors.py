@@ -34,7 +34,7 @@ _WHAT_TO_DO: Final = (  # advice by pattern: the first pattern that matches the 
         "Spark has no times in nanoseconds: write the file with microseconds (pyarrow: coerce_timestamps='us')",
     ),
     (r"PARQUET_TYPE_ILLEGAL: .*TIME\(", f"Spark can't read such times of day: {_AS_TEXT}"),
-    (r"PARQUET_TYPE_ILLEGAL", f"Spark has no such type: {_AS_TEXT}"),
+    (r"PARQUET_TYPE_(ILLEGAL|NOT_SUPPORTED)", f"Spark has no such type: {_AS_TEXT}"),
     (
         r"UNSUPPORTED_TIME_TYPE",
         f"spark-submit --conf spark.sql.timeType.enabled=true reads times of day, or {_AS_TEXT}",

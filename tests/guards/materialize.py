@@ -9,6 +9,9 @@ from tests.guards.guard import Guard
 _JOB: Final = "sparklog/spark/materialize/materialize_job.py"
 _ONCE: Final = "tests/spark/materialize/test_exactly_once.py"
 _SOURCE: Final = "tests/spark/materialize/test_same_source.py"
+_FIELDS: Final = "sparklog/spark/materialize/json_fields.py"
+_PLAIN: Final = "sparklog/spark/materialize/plain_json.py"
+_TOKENS: Final = "tests/spark/materialize/test_json_fields.py::test_each_type_takes_its_own_token_or_the_value_is_bad"
 _STEPS: Final = "tests/spark/materialize/test_steps.py"
 
 GUARDS: Final = (
@@ -75,5 +78,95 @@ GUARDS: Final = (
         "    if position.topic_id != topic_id:",
         "    if False:",
         (f"{_STEPS}::test_a_table_of_another_topic_or_mode_is_refused",),
+    ),
+    Guard(
+        "json-string-token",
+        "A number, a boolean or an object in JSON is no string.",
+        _FIELDS,
+        'return sql.when(value.startswith("~s"), _behind_tag(value)).when(~other, value)',
+        'return sql.when(value.startswith("~s"), _behind_tag(value)).when(~other | other, value)',
+        (_TOKENS,),
+        "string",
+    ),
+    Guard(
+        "json-whole-number",
+        "A number with a fraction or a power of ten is no integer.",
+        _FIELDS,
+        'return sql.when(~token.rlike("[.eE]"), token.try_cast(type_))',
+        "return token.try_cast(type_)",
+        (_TOKENS,),
+        "smallint",
+    ),
+    Guard(
+        "json-decimal-digits",
+        "A number with more digits than a decimal has is not rounded.",
+        _FIELDS,
+        "return sql.when(exact, number.try_cast(type_))",
+        "return sql.when(exact | ~exact, number.try_cast(type_))",
+        (_TOKENS,),
+        "decimal",
+    ),
+    Guard(
+        "json-float-digits",
+        "A number that a float would change is bad.",
+        _FIELDS,
+        "sql.when(good, made)).when(",
+        "made).when(",
+        (_TOKENS,),
+        "double",
+    ),
+    Guard(
+        "json-time-token",
+        "A time of day, or a year alone, is no timestamp.",
+        _FIELDS,
+        'return sql.when(string.rlike(rf"{_TIME}{_ZONE}?+\\z"), _with_seconds(zoned).try_cast(type_))',
+        "return _with_seconds(zoned).try_cast(type_)",
+        (_TOKENS,),
+        "timestamp",
+    ),
+    Guard(
+        "json-date-token",
+        "A text that is more or less than a date is none.",
+        _FIELDS,
+        'sql.when(date.cast("string") == string, date)',
+        "date",
+        (_TOKENS,),
+        "date",
+    ),
+    Guard(
+        "json-base64-token",
+        "A text that is not the base64 of its bytes is none.",
+        _FIELDS,
+        'sql.when(sql.regexp_replace(sql.base64(made), r"\\s", "") == string, made)',
+        "made",
+        (_TOKENS,),
+        "binary",
+    ),
+    Guard(
+        "json-half-pair",
+        "Half of a surrogate pair is no text.",
+        _FIELDS,
+        """sql.regexp_replace(text, _HALF_PAIR, '$1"~x$2')""",
+        "text",
+        (_TOKENS,),
+        "string",
+    ),
+    Guard(
+        "json-plain-token",
+        "A text with a token that Spark would convert is not plain.",
+        _PLAIN,
+        '    "string": _STRING,\n',
+        '    "string": f"{_STRING}|{NUMBER}",\n',
+        (_TOKENS,),
+        "string",
+    ),
+    Guard(
+        "json-plain-names",
+        "A field that is wanted does not pass for one that is not.",
+        _PLAIN,
+        '(?!(?:{names})")',
+        "",
+        (_TOKENS,),
+        "string",
     ),
 )

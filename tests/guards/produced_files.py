@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _CHANGES: Final = "sparklog/spark/produce/delta_changes.py"
 _TABLES: Final = "tests/spark/materialize/test_delta_changes.py::"
+_TIMES: Final = "tests/spark/produce/formats/test_parquet_times.py::"
 _SOURCE: Final = "tests/spark/produce/test_input_source.py::"
 
 GUARDS: Final = (
@@ -50,6 +51,22 @@ GUARDS: Final = (
         "listed_files(session, source.path) if local is None else [(",
         "[] if local is None else [(",
         (_SOURCE + "test_files_on_any_system_are_read_or_counted_or_refused",),
+    ),
+    Guard(
+        "int96-nanoseconds",
+        "A time in INT96 that Spark would cut stops the run, wherever the file is.",
+        "sparklog/spark/produce/input_source.py",
+        "    check_int96_times(frame)\n",
+        "",
+        (_TIMES + "test_they_are_found_in_folders_and_patterns_as_in_files",),
+    ),
+    Guard(
+        "int96-by-spark",
+        "A file that only kept the name of Spark is not taken for one that Spark wrote.",
+        "sparklog/spark/produce/formats/parquet_times.py",
+        "    return is_of_its_library and bool(",
+        "    return bool(",
+        (_TIMES + "test_files_of_spark_are_not_read_twice_but_one_that_keeps_its_name_is",),
     ),
     Guard(
         "json-field-used",

@@ -66,6 +66,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_t
             "Spark can't read such times of day",
         ),
         ("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: FIXED_LEN_BYTE_ARRAY (FLOAT16)", "Spark has no such type"),
+        ("[PARQUET_TYPE_NOT_SUPPORTED] Parquet type not yet supported: BINARY (BSON)", "Spark has no such type"),
         ("[UNSUPPORTED_TIME_TYPE] The data type TIME is not supported.", "--conf spark.sql.timeType.enabled=true"),
         (
             "[CANNOT_MERGE_SCHEMAS] Failed merging schemas:\nInitial schema:",

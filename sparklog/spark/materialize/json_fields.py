@@ -1,10 +1,12 @@
 """The fields of JSON texts as columns: each type takes only its own token, and a value is either equal or bad.
 
     text -> tag numbers and booleans (`_tagged`) -> from_json with strings only -> convert each string (`_converted`)
+    text that is plain (`plain_json`) -> from_json with the types
 
 Spark's own reader converts while it parses: it makes a string of a number, a time of any number, and rounds. So here it
 only parses. Before that, each number and each boolean becomes a string that begins with `~n`, so that its digits
 survive and it can't be confused with a string. A string that could be confused with something else gets `~s` in front.
+All that takes six times as long as parsing, so a text whose tokens all fit their types is parsed as it is.
 docs/maintenance.md has the table of what each type takes.
 """
 
@@ -14,22 +16,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sparklog.core.errors import InvalidOption
+from sparklog.spark.materialize.plain_json import NUMBER, WHOLE, plain_object
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
-_STRICT_JSON: Final = {"mode": "PERMISSIVE", "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+_STRICT_JSON: Final = {
+    "mode": "PERMISSIVE",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "timeZone": "UTC",
+}
 _REST: Final = r'(?s:[^"\\]++|\\.)*+"'  # of a string, from any place in it
 # Every number and boolean, found by walking over the whole text.
-_ANY_TOKEN: Final = rf'\G((?:[^"\-0-9tf]++|"{_REST})*+)({_NUMBER}|true|false)(?![-+.\w]|\s*+:)'
+_ANY_TOKEN: Final = rf'\G((?:[^"\-0-9tf]++|"{_REST})*+)({NUMBER}|true|false)(?![-+.\w]|\s*+:)'
 _CONFUSABLE: Final = ('"~', '"{', '"[', '"\\')  # as strings may begin
 _CONFUSABLE_VALUE: Final = rf'(?<!\\)"(?=[~{{\[\\]{_REST}\s*+(?!:))'
-_WHOLE: Final = (  # characters and escapes, but no half of a surrogate pair
-    r'(?:[^"\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+'
-)
-_HALF_PAIR: Final = rf'\G((?:[^"]++|"{_WHOLE}")*+)"({_WHOLE}\\u{_REST})'
+_HALF_PAIR: Final = rf'\G((?:[^"]++|"{WHOLE}")*+)"({WHOLE}\\u{_REST})'
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6}0*+)?+)?+"
 _ZONE: Final = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _FINE: Final = 10**12  # parts of a unit of the last digit
@@ -59,17 +63,22 @@ def json_fields(text: Column, schema: StructType) -> Column:
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
     whole, end, bad = "whole~", "end~", "bad~"
-    wrapped = StructType(
-        [StructField(whole, _as_strings(schema)), StructField(end, IntegerType()), StructField(bad, StringType())]
-    )
-    document = sql.concat(sql.lit(f'{{"{whole}":'), _tagged(text), sql.lit(f',"{end}":1}}'))
-    json = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
 
-    def checked(read: Column) -> Column:
-        good = read[bad].isNull() & (read[end] == 1)
-        return sql.when(good, _converted(read[whole], schema))
+    def read(json: Column, type_: DataType, convert: Callable[[Column], Column]) -> Column:
+        """Parse texts as `type_`, and convert those that were one JSON value."""
+        wrapped = StructType(
+            [StructField(whole, type_), StructField(end, IntegerType()), StructField(bad, StringType())]
+        )
+        document = sql.concat(sql.lit(f'{{"{whole}":'), json, sql.lit(f',"{end}":1}}'))
+        parsed = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
+        return _let(parsed, lambda made: sql.when(made[bad].isNull() & (made[end] == 1), convert(made[whole])))
 
-    return _let(sql.when(sql.is_valid_utf8(text), json), checked)
+    result = read(_tagged(text), _of_leaves(schema, lambda _: StringType()), lambda made: _converted(made, schema))
+    plain = plain_object(schema)
+    if plain is not None:
+        as_is = read(text, _of_leaves(schema, lambda type_: type_), lambda made: made)
+        result = sql.when(text.rlike(plain), as_is).otherwise(result)
+    return sql.when(sql.is_valid_utf8(text), result)
 
 
 def _tagged(text: Column) -> Column:
@@ -105,17 +114,17 @@ def _behind_tag(value: Column) -> Column:
     return value.substr(3, 1 << 30)
 
 
-def _as_strings(type_: DataType) -> DataType:
-    """The type with strings in place of all values."""
+def _of_leaves(type_: DataType, leaf: Callable[[DataType], DataType]) -> DataType:
+    """The type with `leaf` of each type of values in its place, and without the default values of fields."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
     if isinstance(type_, StructType):
-        return StructType([StructField(field.name, _as_strings(field.dataType)) for field in type_])
+        return StructType([StructField(field.name, _of_leaves(field.dataType, leaf)) for field in type_])
     if isinstance(type_, ArrayType):
-        return ArrayType(_as_strings(type_.elementType))
+        return ArrayType(_of_leaves(type_.elementType, leaf))
     if isinstance(type_, MapType):
-        return MapType(StringType(), _as_strings(type_.valueType))
-    return StringType()
+        return MapType(StringType(), _of_leaves(type_.valueType, leaf))
+    return leaf(type_)
 
 
 def _refused_type(type_: DataType) -> DataType | None:

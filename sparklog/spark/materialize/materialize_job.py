@@ -135,6 +135,7 @@ class MaterializeJob:
         register(self._session)
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         self._session.conf.set("spark.sql.ansi.enabled", "true")
+        self._session.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")
         check_delta(self._session)
         self._delta = DeltaTable(self._session, self._table.name)
 

@@ -39,7 +39,6 @@ from sparklog.spark.produce.paths import (
     FileFilter,
     check_files,
     check_path,
-    data_paths,
     files_below,
     guessed_format,
     local_path,
@@ -127,8 +126,6 @@ def checked(source: InputSource) -> InputSource:
         raise NotFound(f"wanted a file or a directory, found nothing at {local}")
     check_path(source.path, local, FileFilter.of(source.options))
     guessed = _with_format(source, source.format or guessed_format(source.path, local))
-    if guessed.format == "parquet" and local is not None:
-        check_int96_times(data_paths(local))
     if guessed.format == "csv":
         csv_options(guessed.options)
     elif guessed.format == "json":
@@ -223,7 +220,10 @@ def _where(frame: DataFrame, source: InputSource) -> DataFrame:
 
 
 def _parquet(path: str, options: Mapping[str, str], session: SparkSession) -> DataFrame:
-    """The rows of Parquet files. Raises InvalidInput if a folder NAME=VALUE would replace a column of the files."""
+    """The rows of Parquet files.
+
+    Raises InvalidInput if a folder NAME=VALUE would replace a column of the files, or if Spark would cut their times.
+    """
     frame = session.read.options(**options).parquet(path)
     both = frame._jdf.queryExecution().analyzed().relation().overlappedPartCols().keySet().toList()
     if not both.isEmpty():
@@ -233,6 +233,7 @@ def _parquet(path: str, options: Mapping[str, str], session: SparkSession) -> Da
             "--option recursiveFileLookup=true to use the column, or rename one"
         )
     check_columns(frame.columns, path)
+    check_int96_times(frame)
     return frame
 
 

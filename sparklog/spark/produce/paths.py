@@ -76,14 +76,7 @@ def guessed_format(path: str, local: Path | None) -> str:
 
 def _data_files(folder: Path) -> list[str]:
     """The names of the files that Spark would read."""
-    return [file.name for file in data_paths(folder)]
-
-
-def data_paths(place: Path) -> list[Path]:
-    """The files that Spark would read: `place`, or those below it if it is a folder."""
-    if place.is_file():
-        return [place]
-    return [place.joinpath(*parts) for parts in files_below(place) or () if not any(map(_is_hidden, parts))]
+    return [parts[-1] for parts in files_below(folder) or () if not any(map(_is_hidden, parts))]
 
 
 def files_below(place: Path) -> list[tuple[str, ...]] | None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
 from sparklog.spark.produce.input_source import InputSource, checked, hidden_files, open_source
+from sparklog.spark.produce.listed_files import listed_files
 from sparklog.spark.produce.rows import visible
 
 
@@ -168,6 +170,36 @@ def test_files_on_any_system_are_read_or_counted_or_refused(spark: SparkSession,
         with pytest.raises(InvalidInput, match=message):
             hidden_files(InputSource(f"{tmp_path}/{{in,out}}", None, "csv"), spark)
         (tmp_path / hidden).unlink()
+
+
+@pytest.mark.spark
+def test_a_folder_is_listed_in_as_many_calls_however_many_files_it_has(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[str] = []
+    send = GatewayClient.send_command
+
+    def counted(client: GatewayClient, command: str, *args: object, **named: object) -> object:
+        if not command.startswith("m\n"):  # Python's garbage collector sends these, whenever it runs
+            commands.append(command)
+        return send(client, command, *args, **named)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    calls, found = [], []
+    for files in (1, 40):
+        _write(tmp_path, [f"in/day=1/{number} [%]\n.csv" for number in range(files)])
+        commands.clear()
+        found.append(dict(listed_files(spark, f"{tmp_path}/{{in,out}}")))
+        calls.append(len(commands))
+    assert calls[0] == calls[1]
+    ((root, below),) = found[1].items()
+    assert root.endswith(f"{tmp_path}/in")
+    assert sorted(below or ()) == sorted(("day=1", f"{number} [%]\n.csv") for number in range(40))
+    commands.clear()
+    matches = list(listed_files(spark, f"{tmp_path}/in/day=1/*"))
+    assert (len(matches), {below for _, below in matches}) == (40, {None})
+    assert len(commands) <= calls[0]
+    assert list(listed_files(spark, f"{tmp_path}/none")) == list(listed_files(spark, f"{tmp_path}/none*")) == []
 
 
 @pytest.mark.parametrize("below", ["day=1/b.csv", "day=1/hour=2/b.csv", "_old/b.csv", ".ready/b.csv"])

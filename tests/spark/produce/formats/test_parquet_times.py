@@ -1,28 +1,90 @@
-"""INT96 times of Parquet files: those that Spark would cut are found before it starts. No Spark."""
+"""INT96 times of Parquet files: those that Spark would cut are found wherever the files and the columns are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.produce.input_source import InputSource, checked
+from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
+
+pytestmark = pytest.mark.spark
+
+NS = pa.timestamp("ns")
+COARSE, FINE = 1_000, 1_001
+NESTED: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "flat": (NS, lambda time: time),
+    "a.b c": (pa.struct([("x", pa.binary()), ("y.z", pa.struct([("at", NS)]))]), lambda t: {"y.z": {"at": t}}),
+    "list": (pa.list_(NS), lambda time: [None, COARSE, time]),
+    "structs": (pa.list_(pa.struct([("at", NS), ("n", pa.int64())])), lambda time: [None, {"at": time, "n": 1}]),
+    "keys": (pa.map_(NS, pa.binary()), lambda time: [(COARSE, b"\1" * 12), (time, b"\1" * 12)]),
+    "values": (pa.map_(pa.string(), pa.list_(NS)), lambda time: [("a", None), ("b", [time])]),
+}
 
 
-def test_old_times_with_nanoseconds_are_refused_before_spark_cuts_them(tmp_path: Path) -> None:
-    def write(name: str, values: list[object], unit: str) -> None:
-        table = pa.table({"at": pa.array(values, pa.timestamp(unit)), "n": range(len(values))})
-        pq.write_table(table, tmp_path / name, use_deprecated_int96_timestamps=True)
+def write(path: Path, columns: dict[str, tuple[pa.DataType, Sequence[Any]]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
 
-    write("a.parquet", [1_000, None, -1_000], "ns")
-    write("b.parquet", [datetime(1000, 1, 1), datetime(9999, 12, 31)], "us")
-    (tmp_path / "c.parquet").write_bytes(b"no Parquet")
-    assert checked(InputSource(str(tmp_path))).format == "parquet"
-    write("d.parquet", [1_000, 1_001], "ns")
-    for path in (tmp_path, tmp_path / "d.parquet"):
-        with pytest.raises(InvalidInput, match=r"d.parquet: Spark has no times in nanoseconds, found .* column at"):
-            checked(InputSource(str(path)))
+
+def opened(spark: SparkSession, path: Path | str, **options: str) -> int:
+    source = checked(InputSource(str(path), None, "parquet", options))
+    with reading(source, spark):
+        return open_source(source, spark).count()
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_int96_times_with_nanoseconds_are_found_however_deep_they_lie(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    kind, nested = NESTED[name]
+    write(tmp_path / "a.parquet", {"n": (pa.binary(), [b"\1" * 12, None]), name: (kind, [None, nested(COARSE)])})
+    assert opened(spark, tmp_path / "a.parquet") == 2
+    write(tmp_path / "a.parquet", {"n": (pa.binary(), [b"\1" * 12, None]), name: (kind, [None, nested(FINE)])})
+    with pytest.raises(InvalidInput, match=rf"a.parquet: Spark has no times in nano.* in column {name} \(INT96"):
+        opened(spark, tmp_path / "a.parquet")
+
+
+def test_they_are_found_in_folders_and_patterns_as_in_files(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "day=1" / "a.parquet", {"at": (NS, [COARSE, None, -COARSE])})
+    old = [datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), datetime(1969, 12, 31, 23, 59, 59, 1)]
+    write(tmp_path / "in" / "day=1" / "b.parquet", {"at": (pa.timestamp("us"), old), "n": (pa.int64(), [1, 2, 3])})
+    pq.write_table(pa.table({"at": pa.array(old, pa.timestamp("us", "UTC"))}), tmp_path / "in" / "day=1" / "c.parquet")
+    assert opened(spark, tmp_path / "in") == 9
+    assert opened(spark, f"{tmp_path}/in/day=1/[ab]*", mergeSchema="false") == 6
+    write(tmp_path / "in" / "day=2" / "d [1]%20.parquet", {"n": (pa.int64(), [1]), "at": (NS, [FINE])})
+    for path in (f"{tmp_path}/in", f"{tmp_path}/in/day=*", f"{tmp_path}/{{in,out}}", f"file://{tmp_path}/in/*/[cd]*"):
+        for options in ({}, {"mergeSchema": "false"}, {"recursiveFileLookup": "true"}):
+            with pytest.raises(InvalidInput, match=r"in/day=2/d \[1\]%20.parquet: .* column at"):
+                opened(spark, path, **options)
+    assert opened(spark, tmp_path / "in", pathGlobFilter="[abc]*") == 9
+
+
+def test_files_of_spark_are_not_read_twice_but_one_that_keeps_its_name_is(spark: SparkSession, tmp_path: Path) -> None:
+    times = spark.range(3).coalesce(1).select(sql.timestamp_micros("id").alias("at"))
+    times.write.option("spark.sql.parquet.outputTimestampType", "INT96").parquet(f"{tmp_path}/in")
+    (written,) = (tmp_path / "in").glob("*.parquet")
+    assert pq.ParquetFile(written).schema.column(0).physical_type == "INT96"
+    jobs = spark.sparkContext.statusTracker()
+    before = len(jobs.getJobIdsForGroup())
+    assert opened(spark, tmp_path / "in") == 3
+    of_spark = len(jobs.getJobIdsForGroup()) - before
+    table = pq.read_table(written)
+    assert b"org.apache.spark.version" in table.schema.metadata
+    write(tmp_path / "plain.parquet", {"n": (pa.int64(), [1])})
+    before = len(jobs.getJobIdsForGroup())
+    opened(spark, tmp_path / "plain.parquet")
+    assert of_spark == len(jobs.getJobIdsForGroup()) - before
+    fine = table.set_column(0, "at", pa.array([FINE] * 3, NS))
+    pq.write_table(fine, tmp_path / "kept.parquet", use_deprecated_int96_timestamps=True)
+    with pytest.raises(InvalidInput, match=r"kept.parquet: .* column at"):
+        opened(spark, tmp_path / "kept.parquet")
