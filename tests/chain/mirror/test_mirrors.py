@@ -192,6 +192,23 @@ def test_a_store_that_fails_is_replaced_and_the_other_one_gets_everything() -> N
     assert world.whole("d") == -1
 
 
+@pytest.mark.parametrize("method", ["put_if_absent", "size", "get"])
+def test_a_store_that_failed_is_tried_last_from_then_on(method: str) -> None:
+    """It is well again by the next entry, and is only asked once the other store fails."""
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+    process.write(2)
+    b, c = world.stores[StoreId("b")], world.stores[StoreId("c")]
+    b.plan(Fault.UNAVAILABLE, method, times=1_000_000)
+    assert process.write().n == world.whole("c")
+    b.planned.clear()
+    b.calls.clear()
+    assert process.write().n == world.whole("c")
+    assert not b.calls
+    c.plan(Fault.UNAVAILABLE, times=1_000_000)
+    assert process.write().n == world.whole("b")
+
+
 def test_a_store_that_is_back_gets_what_it_lacks() -> None:
     world = World(metadata_copies="1")
     for _ in range(2):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.core.config.storage import storage_settings
+from sparklog.core.errors import Conflict
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import snapshot_key
 from tests.client.lost_cluster import LostCluster
@@ -43,3 +46,12 @@ def test_the_state_is_that_of_the_chain_that_is_the_newest_now(tmp_path: Path) -
     shutil.rmtree(lost.path("b", "copies", stores.chain_id))
     stores.find()
     assert (stores.chain_id, stores.head.state.chain_id) == (restored.previous, restored.previous)
+
+
+def test_stores_of_two_clusters_give_no_newest_chain(tmp_path: Path) -> None:
+    """Neither chain is newer: taking one of them would restore it, and mark the other cluster's store."""
+    first, second = LostCluster(tmp_path / "1", copies=1, stores="b"), LostCluster(tmp_path / "2", copies=1, stores="c")
+    given = {StoreId("b"): f"file://{first.stores['b']}", StoreId("c"): f"file://{second.stores['c']}"}
+    stores = FoundStores(first.new_url, given, (), storage_settings({}), accept_loss=False)
+    with pytest.raises(Conflict, match=r"wanted stores of one cluster, found those of \w+: [bc]; \w+: [bc]: leave out"):
+        stores.find()
