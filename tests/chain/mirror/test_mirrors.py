@@ -36,11 +36,18 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.coordination import Author
-from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    Landed,
+    NotEnoughReplicasAfterAppend,
+    StoreAccessDenied,
+    StoreUnavailable,
+)
 from sparklog.core.records import At, ClusterAltered, CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
+    CHUNKS,
     SNAPSHOTS,
     chunk_key,
     entry_key,
@@ -391,6 +398,25 @@ def test_a_writer_that_runs_on_notices_that_the_store_was_wiped_or_set_back(kept
     assert world.process().write().n == world.whole("b")
 
 
+def test_after_a_failure_a_writer_that_runs_on_looks_at_everything_on_the_store() -> None:
+    """The store was wiped. While the first attempt fails, another process puts the entry before the wanted one."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    before = process.write(3).n
+    store = world.stores[StoreId("b")]
+    key = mirror_key(CHAIN, entry_key(EntryNumber(before)))
+    body = bytes(store.inner.get(key))
+    for stored in list(store.inner.list_keys("")):
+        store.inner.delete(stored.key)
+
+    def other() -> None:
+        store.inner.put_if_absent(key, body)
+        raise StoreUnavailable("no answer")
+
+    store.plan(other, "first_key_after")
+    assert process.write().n == world.whole("b")
+
+
 @pytest.mark.parametrize("runs_on", [True, False])
 @pytest.mark.parametrize("kept", [2, NEAR + 3])
 def test_a_new_registration_begins_with_a_snapshot(kept: int, runs_on: bool) -> None:
@@ -509,3 +535,14 @@ def test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile(is_at_sour
     assert newest is not None
     assert (newest.n > before.n) == is_at_source
     assert is_at_source == (snapshot.missing_chunks(place, newest) == [])
+
+
+def test_a_snapshot_is_not_named_on_a_store_that_does_not_take_its_chunks() -> None:
+    world = World(metadata_copies="1")
+    process = world.process()
+    n = process.write().n
+    store = world.stores[StoreId("b")]
+    store.plan(Fault.UNAVAILABLE, "put_if_absent", mirror_key(CHAIN, CHUNKS), times=ALWAYS)
+    process.committer.snapshots.write()
+    assert snapshot.newest(MirrorPlace(store.inner, CHAIN)) is None
+    assert world.whole("b") == n
