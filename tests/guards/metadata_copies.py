@@ -328,6 +328,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "names",
     ),
     Guard(
+        "copies-unreadable-damaged",
+        "What is damaged on one store is not given up while a store that may have it whole can't be read.",
+        "sparklog/chain/mirror/mirrored_chain.py",
+        "                failure = failure or damaged",
+        "                failure = damaged",
+        (
+            "tests/chain/mirror/test_mirrored_chain.py::"
+            "test_what_is_damaged_on_one_store_is_not_given_up_while_another_cannot_be_read",
+        ),
+    ),
+    Guard(
         "copies-avoided",
         "A store that failed is tried last for a while: otherwise every entry waits for it.",
         "sparklog/chain/mirror/mirrors.py",

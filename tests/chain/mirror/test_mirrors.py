@@ -24,6 +24,7 @@ from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.apply import apply
 from sparklog.core.commands import (
+    AgentDown,
     AllocateProducer,
     AlterCluster,
     CreateCluster,
@@ -213,6 +214,18 @@ def test_a_store_that_failed_is_tried_last_from_then_on(method: str) -> None:
     assert process.write().n == world.whole("c")
     assert not b.calls
     c.plan(Fault.UNAVAILABLE, times=1_000_000)
+    assert process.write().n == world.whole("b")
+
+
+def test_a_store_whose_agent_is_silent_is_tried_after_the_others() -> None:
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+    process.write()
+    process.submit(AgentDown(StoreId("b"), process.follower.state.stores[StoreId("b")].registration))
+    world.stores[StoreId("b")].calls.clear()
+    assert process.write().n == world.whole("c")
+    assert not world.stores[StoreId("b")].calls
+    world.stores[StoreId("c")].plan(Fault.UNAVAILABLE, times=ALWAYS)
     assert process.write().n == world.whole("b")
 
 
