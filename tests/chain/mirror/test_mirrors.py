@@ -263,6 +263,41 @@ def test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience(monkeypatch
         assert n in (world.whole("c"), world.whole("d"))
         process.write()  # it is not asked again meanwhile
         assert world.stores[StoreId("b")].count("put_if_absent", mirror_prefix(CHAIN)) == 3
+    for thread in threading.enumerate():
+        if thread.name == "sparklog-mirror-b":
+            thread.join()
+    world.stores[StoreId("b")].calls.clear()
+    process.write()
+    assert not world.stores[StoreId("b")].calls, "it is avoided for a while"
+
+
+def test_a_store_that_cannot_be_opened_is_replaced_and_named() -> None:
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+
+    def opened(state: ClusterState, store: StoreId) -> FaultyStore:
+        if store == "b":
+            raise StoreUnavailable("its address leads nowhere")
+        return world.stores[store]
+
+    process.mirrors._open = opened
+    assert process.write().n == world.whole("c")
+    world.stores[StoreId("c")].plan(Fault.UNAVAILABLE, times=ALWAYS)
+    with pytest.raises(NotEnoughReplicasAfterAppend, match=r"store b: .*its address leads nowhere; store c: "):
+        process.write(timeout_ms=AT_ONCE_MS)
+
+
+def test_an_interrupt_in_the_thread_of_a_store_ends_the_commit() -> None:
+    """It is no failure of the store, which another one could make good."""
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    world.stores[StoreId("b")].plan(interrupted, "put_if_absent")
+    with pytest.raises(KeyboardInterrupt):
+        process.write()
 
 
 @pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.LOST, Fault.UNAVAILABLE, Fault.OWN_KEY_EXISTS])
