@@ -347,6 +347,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_RESTORE}test_a_restored_cluster_can_be_restored_again",),
     ),
     Guard(
+        "restore-unread-snapshot",
+        "A snapshot that can't be read says that the lost chain had more.",
+        "sparklog/chain/mirror/mirrored_chain.py",
+        "    if newest > n:",
+        "    if False:",
+        ("tests/client/restoring/test_found_stores.py::test_entries_that_were_read_before_are_not_given_up",),
+    ),
+    Guard(
+        "restore-registered-life",
+        "Of several addresses of a store, the one counts where it is in its registered life.",
+        "sparklog/client/restoring/found_stores.py",
+        "                    if registered is None or mark.incarnation == registered.incarnation:",
+        "                    if True:",
+        (f"{_BESIDE_STORES}test_of_two_addresses_of_a_store_the_one_where_it_is_in_its_registered_life_is_taken",),
+    ),
+    Guard(
         "restore-one-cluster",
         "Of the stores of two clusters, none is taken for the lost one's.",
         "sparklog/client/restoring/found_stores.py",

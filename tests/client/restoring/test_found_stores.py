@@ -30,6 +30,7 @@ def test_entries_that_were_read_before_are_not_given_up(tmp_path: Path) -> None:
     place.put_if_absent(snapshot_key(EntryNumber(last + 5)), b"damaged")
     stores.find()
     assert stores.head.n == last
+    assert (stores.newer() or "").endswith(f"has the snapshot of entry {last + 5:,}")
 
 
 def test_the_state_is_that_of_the_chain_that_is_the_newest_now(tmp_path: Path) -> None:
