@@ -14,6 +14,7 @@ _BESIDE_LOST = "tests/client/test_restore_beside_lost_chain.py::"
 _RESTORES = "sparklog/client/restoring/restore_cluster.py"
 _CHECKS = "sparklog/client/restoring/restore_checks.py"
 _MARKS = "tests/client/test_restore_marks.py::"
+_FOUND = "tests/client/restoring/test_found_stores.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
@@ -320,7 +321,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/restoring/found_stores.py",
         "        follower.publish(self.head)  # no entry that was read before is given up\n",
         "",
-        ("tests/client/restoring/test_found_stores.py::test_entries_that_were_read_before_are_not_given_up",),
+        (f"{_FOUND}test_entries_that_were_read_before_are_not_given_up",),
     ),
     Guard(
         "restore-head-of-its-chain",
@@ -328,7 +329,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/restoring/found_stores.py",
         "            self.chain_id, self.head = chain_id, Head()",
         "            self.chain_id = chain_id",
-        ("tests/client/restoring/test_found_stores.py::test_the_state_is_that_of_the_chain_that_is_the_newest_now",),
+        (f"{_FOUND}test_the_state_is_that_of_the_chain_that_is_the_newest_now",),
     ),
     Guard(
         "restore-siblings-store",
@@ -352,7 +353,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/chain/mirror/mirrored_chain.py",
         "    if newest > n:",
         "    if False:",
-        ("tests/client/restoring/test_found_stores.py::test_entries_that_were_read_before_are_not_given_up",),
+        (f"{_FOUND}test_entries_that_were_read_before_are_not_given_up",),
     ),
     Guard(
         "restore-registered-life",
@@ -363,11 +364,35 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE_STORES}test_of_two_addresses_of_a_store_the_one_where_it_is_in_its_registered_life_is_taken",),
     ),
     Guard(
+        "restore-chains-before",
+        "A store of the chain before the last restore is one of the cluster, if only a mark names that chain.",
+        "sparklog/client/restoring/found_stores.py",
+        "chains.update((owner.chain_id, owner.previous))",
+        "chains.add(owner.chain_id)",
+        (f"{_FOUND}test_a_store_that_was_added_after_a_restore_leads_to_those_from_before_it",),
+    ),
+    Guard(
+        "restore-of-the-living-reads-on",
+        "What a chain that is alive writes meanwhile is read, and no reason to refuse.",
+        "sparklog/client/restoring/found_stores.py",
+        "            self._read()  # if the lost chain",
+        "            pass  # if the lost chain",
+        (f"{_FOUND}test_what_a_chain_that_is_alive_has_written_since_is_read_and_no_evidence_of_a_loss",),
+    ),
+    Guard(
+        "restore-left-out",
+        "A store that is left out is not looked for, and not marked, though it is there.",
+        "sparklog/client/restoring/found_stores.py",
+        " if store not in self._without}",
+        "}",
+        (f"{_FOUND}test_a_store_that_is_left_out_is_not_looked_for_though_it_is_there",),
+    ),
+    Guard(
         "restore-one-cluster",
         "Of the stores of two clusters, none is taken for the lost one's.",
         "sparklog/client/restoring/found_stores.py",
         "        if len(newest) > 1:",
         "        if False:",
-        ("tests/client/restoring/test_found_stores.py::test_stores_of_two_clusters_give_no_newest_chain",),
+        (f"{_FOUND}test_stores_of_two_clusters_give_no_newest_chain",),
     ),
 )

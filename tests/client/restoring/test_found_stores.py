@@ -56,3 +56,35 @@ def test_stores_of_two_clusters_give_no_newest_chain(tmp_path: Path) -> None:
     stores = FoundStores(first.new_url, given, (), storage_settings({}), accept_loss=False)
     with pytest.raises(Conflict, match=r"wanted stores of one cluster, found those of \w+: [bc]; \w+: [bc]: leave out"):
         stores.find()
+
+
+def test_what_a_chain_that_is_alive_has_written_since_is_read_and_no_evidence_of_a_loss(tmp_path: Path) -> None:
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    last = stores.head.n
+    lost.append("1")
+    assert stores.newer() is None
+    assert stores.head.n == last + 1
+
+
+def test_a_store_that_was_added_after_a_restore_leads_to_those_from_before_it(tmp_path: Path) -> None:
+    """It has no copies, and no state that names the first chain: only a mark of the restore does."""
+    lost = LostCluster(tmp_path, copies=1, stores="ac")
+    shutil.rmtree(lost.url)
+    lost.restore("a")
+    lost.add("b", lost.new_url)
+    assert not lost.copied("b", "log/*")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["a", "b", "c"]
+
+
+def test_a_store_that_is_left_out_is_not_looked_for_though_it_is_there(tmp_path: Path) -> None:
+    lost = LostCluster(tmp_path, copies=1, stores="bc")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (StoreId("c"),), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["b"]
