@@ -244,9 +244,10 @@ def place_of(message: pa.Buffer) -> TopicPartition:
     """Return the partition that a batch message names in its metadata. Raises Malformed if it names none."""
     name = batch_metadata(message).get(PARTITION_KEY, b"")
     place = _PLACE.fullmatch(name)
-    if place is None:
+    topic_id, partition = (-1, -1) if place is None else (int(place[1]), int(place[2]))
+    if not 0 <= max(topic_id, partition) < 1 << 31:  # as the index stores them
         raise Malformed(f"a batch of partition {name!r}")
-    return TopicPartition(TopicId(int(place[1])), PartitionIndex(int(place[2])))
+    return TopicPartition(TopicId(topic_id), PartitionIndex(partition))
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:

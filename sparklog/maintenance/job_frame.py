@@ -296,8 +296,7 @@ class JobFrame:
         """Return the retired objects among `numbers` that no other run has deleted yet, each with its stores.
 
         Each is deleted from every store that may have a copy and is not fenced: a holder under any registration, or a
-        store with a replica. A copy on a fenced store becomes an orphan, because nothing can name the object again, and
-        vacuum deletes it when the store is back.
+        store with a replica. A copy on a fenced store becomes an orphan, which vacuum deletes when the store is back.
         """
         registered = state.registrations()
         orders = []

@@ -109,6 +109,30 @@ def test_what_lies_below_a_disk_is_no_copy_though_it_is_whole(tmp_path: Path, di
     assert lost.copied("b", "log/*")[-1].name == f"{n:020d}"
 
 
+@pytest.mark.parametrize("newest", ["log/*", "snapshot"])
+def test_what_was_seen_below_a_disk_is_no_copy_before_one_that_is_put_on_it(
+    tmp_path: Path, disk: Disk, lost: LostCluster, newest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest copies were put below it. The next process sees them there; by its first put, the disk is back."""
+    with sparklog.connect(lost.url) as cluster:
+        append(cluster, "2")
+        if newest == "snapshot":
+            cluster.connection.committer.snapshots.write()
+    shutil.copytree(lost.path("b", "copies"), tmp_path / "saved")
+    for copy in {lost.copied("b", "log/*")[-1], lost.copied("b", newest)[-1]}:
+        copy.unlink()
+    disk.unmount()
+    lost.path("b").mkdir(exist_ok=True)
+    (tmp_path / "saved").rename(lost.path("b", "copies"))
+    before("upload", lambda key: key.startswith("copies/"), disk.mount, monkeypatch)
+    lost.append("3")
+    assert disk.is_mounted
+    shutil.rmtree(lost.url)
+    lost.restore("b", "c")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1", "2", "3"]
+
+
 def test_an_announcement_below_a_disk_that_is_back_by_the_next_look_does_not_count(
     lost: LostCluster, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -334,3 +334,15 @@ def test_the_address_at_which_a_store_is_found_does_not_depend_on_the_order_of_a
     stores.find()
     assert stores._look(StoreId("b"), addresses[::turn])
     assert stores.found[StoreId("b")].target.url == addresses[0]
+
+
+def test_of_two_addresses_of_a_store_the_one_where_it_is_in_its_registered_life_is_taken(lost: LostCluster) -> None:
+    other = lost.folder / "a-other"  # before b in order
+    other.mkdir()
+    (other / "INCARNATION").write_text(lost.path("a", "INCARNATION").read_text())
+    stores = FoundStores(lost.url, {StoreId("a"): lost.stores["a"]}, (), StorageSettings(), accept_loss=False)
+    stores.find()
+    assert stores._look(StoreId("b"), [f"file://{other}", f"file://{lost.stores['b']}"])
+    assert stores.found[StoreId("b")].target.url == f"file://{lost.stores['b']}"
+    assert stores._look(StoreId("b"), [f"file://{other}"])
+    assert stores.found[StoreId("b")].target.url == f"file://{other}", "it is found, and refused by name later"

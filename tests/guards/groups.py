@@ -259,6 +259,14 @@ GUARDS: Final = (
         ("tests/core/decide/test_maintenance.py::test_one_clock_that_is_days_ahead_makes_nothing_expire",),
     ),
     Guard(
+        "clock-shown",
+        "The time that counts for what expires is the oldest one that recent entries show.",
+        "sparklog/chain/floor.py",
+        "    return min((now_ms, *(stored.entry.time_ms for stored in recent)))",
+        "    return now_ms",
+        ("tests/chain/test_floor.py::test_the_time_that_is_shown_rests_on_no_clock_alone",),
+    ),
+    Guard(
         "clock-of-the-coordinator",
         "While a coordinator leads, its clock bounds that of a job.",
         "sparklog/core/maintenance/job_clock.py",

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.guards import (
     agent,
+    announced,
     chain,
     columns,
     compacted,
@@ -35,6 +36,7 @@ from tests.guards import (
     recovery,
     remounted,
     replication,
+    restores,
     returning_stores,
     scheduling,
     security,
@@ -75,6 +77,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *pages.GUARDS,
     *scheduling.GUARDS,
     *metadata_copies.GUARDS,
+    *announced.GUARDS,
+    *restores.GUARDS,
     *old_entries.GUARDS,
     *reading.GUARDS,
     *recovery.GUARDS,

@@ -48,6 +48,14 @@ GUARDS: Final = (
             "test_an_upload_of_another_topic_that_was_never_committed_shows_nothing",
         ),
     ),
+    Guard(
+        "batch-place",
+        "A batch of a topic or partition beyond 32 bits is not taken for one of another number.",
+        "sparklog/log/batch.py",
+        "    if not 0 <= max(topic_id, partition) < 1 << 31:",
+        "    if not 0 <= max(topic_id, partition):",
+        ("tests/log/test_message_decoder.py::test_a_message_of_a_partition_that_no_index_can_name_is_refused",),
+    ),
     # ---- bytes are what the chain says ----------------------------------------------------------------
     Guard(
         "batch-checksum",

@@ -25,7 +25,12 @@ TOO_MANY = r"buffers of \d+ bytes before compression"
 PLACE = TopicPartition(TopicId(7), PartitionIndex(3))
 
 
-def encoded(rows: int = 3, compression: str = "none", headers: object = ({"key": b"h", "value": b"x"},)) -> bytearray:
+def encoded(
+    rows: int = 3,
+    compression: str = "none",
+    headers: object = ({"key": b"h", "value": b"x"},),
+    place: TopicPartition = PLACE,
+) -> bytearray:
     """A message of rows with keys, of which the first is null, values of 8 bytes, headers and times."""
     columns = [
         pa.array([None, *[b"key"] * (rows - 1)], pa.binary()),
@@ -34,7 +39,7 @@ def encoded(rows: int = 3, compression: str = "none", headers: object = ({"key":
         pa.array(range(rows), TIMESTAMP),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
-    return bytearray(BatchEncoder(compression).encode(PLACE, batch).message.to_pybytes())
+    return bytearray(BatchEncoder(compression).encode(place, batch).message.to_pybytes())
 
 
 def read(message: bytearray, columns: list[str] | None = None) -> pa.RecordBatch:
@@ -411,3 +416,14 @@ def test_a_message_that_names_no_partition_is_refused() -> None:
         assert wrong != message
         with pytest.raises(Malformed, match="a batch of partition"):
             place_of(pa.py_buffer(wrong))
+
+
+@pytest.mark.parametrize("numbers", [(1 << 31, 3), (7, 1 << 31), ((1 << 32) + 7, 3)])
+def test_a_message_of_a_partition_that_no_index_can_name_is_refused(numbers: tuple[int, int]) -> None:
+    """In 32 bits, its number would be that of another topic or partition."""
+    topic_id, partition = numbers
+    largest = TopicPartition(TopicId((1 << 31) - 1), PartitionIndex((1 << 31) - 1))
+    assert place_of(pa.py_buffer(bytes(encoded(place=largest)))) == largest
+    wrong = encoded(place=TopicPartition(TopicId(topic_id), PartitionIndex(partition)))
+    with pytest.raises(Malformed, match=f"a batch of partition b'{topic_id}-{partition}'"):
+        place_of(pa.py_buffer(bytes(wrong)))

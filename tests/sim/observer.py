@@ -22,6 +22,8 @@ Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
     reader reads all.
 15. Whoever has read the chain up to an entry knows what the observer knows there.
 20. An upload is named once, for the partitions that it was made for (`thief.py`).
+21. Nothing expires earlier than by the chain's time, though a clock is ahead: no idle producer, no offset of a group
+    (`expiry.py`), and, under a coordinator, no retired object (`upkeep.py`).
 
 With coordinators also (`terms.py`):
 
@@ -85,6 +87,7 @@ from sparklog.storage.keys import (
     void_key,
 )
 from tests.kit.dict_store import DictStore
+from tests.sim.expiry import expired
 from tests.sim.process import URL
 from tests.sim.stores import META
 from tests.sim.uploads import key_of
@@ -106,6 +109,7 @@ class Observer:
         self._leaders: dict[tuple[TopicPartition, int], StoreId | None] = {}
         self._claimed: set[tuple[StoreId, ObjectNumber]] = set()  # seen on the store after the chain said so
         self._registered_n: dict[StoreId, int] = {}
+        self._times_ms: list[int] = []  # of all entries
         self._keys: dict[UploadId, ObjectNumber] = {}
         world.stores[META].put_hook = self._on_put
         world.stores[META].delete_hook = self._on_delete_of_chain
@@ -132,6 +136,7 @@ class Observer:
         draft = Draft(self.head)
         if not draft.follows(entry):
             raise AssertionError(f"11: entry {n} does not follow the one before")
+        self._times_ms.append(entry.time_ms)
         appends = self._by_reference(entry)
         fenced = self.world.terms.is_fenced(entry.author)
         self.world.terms.entry(entry, fenced=fenced)
@@ -158,6 +163,7 @@ class Observer:
     # ---- one command ----------------------------------------------------------------------------
 
     def _command(self, before: ClusterState, after: ClusterState, command: AppliedCommand, n: int) -> None:
+        self.world.expired += expired(before, command, self._times_ms)
         for record in command.records:
             if isinstance(record, StoreRegistered):
                 self._registered_n[record.store] = n

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit.kernel import finding, reported, shrunk, trace_hash_elsewhere
 from tests.sim.coordinator_faults import SECONDARY
+from tests.sim.expiry import CLOCKS
 from tests.sim.faults import KINDS
 from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.seen_guards import SEEN
@@ -30,7 +31,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     seeds = range(SEEDS) if part == 0 else range((2 * part - 1) * SEEDS, (2 * part + 1) * SEEDS)
     counts: Counter[str] = Counter()
-    acks = compacted = dropped = marked = stolen = 0
+    acks = compacted = dropped = marked = stolen = expired = 0
     for seed in seeds:
         world = new_world(seed)
         with reported(world):
@@ -42,6 +43,7 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
         dropped += sum(map(len, world.history.compacted.values()))
         marked += world.marked
         stolen += world.stolen
+        expired += world.expired
     # Two worlds in five have coordinators, and what befalls those is rarer in them, too.
     rare = {kind: counts[kind] for kind in KINDS if counts[kind] < (2 if kind in SECONDARY else OFTEN)}
     assert not rare, f"{rare} of {dict(counts)}"
@@ -49,6 +51,8 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
     assert marked > 5 * len(seeds), f"only {marked} blocks of entries were deleted"
     # In two worlds in ten, somebody names uploads of others.
     assert stolen > len(seeds), f"only {stolen} uploads of others were refused"
+    # In two worlds in ten, idle producers expire within seconds, and two clocks are ahead.
+    assert expired, "no producer expired"
     # Two worlds in ten are compacted.
     assert min(compacted, dropped // 5) > len(seeds) // 5, (
         f"only {compacted} segments were compacted, {dropped} records went"
@@ -79,6 +83,12 @@ def test_two_in_ten_worlds_are_compacted_and_lose_records_by_offset() -> None:
 def test_in_two_of_ten_worlds_somebody_names_uploads_of_others() -> None:
     with_thief = [seed for seed in range(10) if any(each.name == "thief" for each in new_world(seed).processes)]
     assert with_thief == [7, 9]
+
+
+def test_in_two_of_ten_worlds_the_clocks_of_two_jobs_are_ahead() -> None:
+    worlds = [new_world(seed) for seed in range(10)]
+    ahead = {world.seed: {each.name for each in world.processes if each.now_ms() > world.now_ms} for world in worlds}
+    assert {seed: names for seed, names in ahead.items() if names} == {5: set(CLOCKS), 6: set(CLOCKS)}
 
 
 def test_worlds_are_of_all_shapes() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from sparklog.chain.floor import time_shown
 from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark, decide_blocks, deletion
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
 from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.maintenance.job_clock import job_time
 from sparklog.core.maintenance.named_uploads import NamedUploads
 from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
 from sparklog.core.maintenance.roll_rule import plan_roll
@@ -17,6 +19,7 @@ from sparklog.core.types import CommandId, EntryNumber, Offset, StoreId, UploadI
 from sparklog.log.objects.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.objects.orphans import OrphanSearch, search_orphans, topic_folders
 from sparklog.log.rewrite.segment_roll import rewrite
+from sparklog.maintenance import job_frame
 from sparklog.maintenance.rewrite import roll_job
 from sparklog.maintenance.rewrite.swapping import obstacle, segment_target
 from sparklog.maintenance.space.vacuum_job import _topic_id
@@ -110,7 +113,9 @@ def _delete_records(process: Process) -> Steps:
 
 def delete_due(process: Process, state: ClusterState) -> Steps:
     """Delete the retired objects whose delay has passed, and say so."""
-    for retired in state.retired.of(due_for_deletion(state, process.now_ms())[:20].tolist()):
+    for retired in state.retired.of(due_for_deletion(state, job_time(state, process.now_ms()))[:20].tolist()):
+        is_due = retired.delete_after_ms <= state.time_ms or not state.coordinator.in_force
+        assert is_due, f"21: {retired} is deleted at {state.time_ms}"
         named = state.objects.get(retired.number)
         assert named is not None
         may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
@@ -129,7 +134,10 @@ def _vacuum(process: Process) -> Steps:
     state = yield from process.catch_up()
     floor = EntryNumber(max(state.floor, state.n - FLOOR_LAG))
     if floor > state.floor:
-        yield from process.submit(RaiseFloor(floor, shown_ms=process.now_ms()))
+        shown_ms = process.now_ms()
+        if job_frame._expires(state, shown_ms):
+            shown_ms = time_shown(process.view(META), state.n + 1, shown_ms)
+        yield from process.submit(RaiseFloor(floor, shown_ms=shown_ms))
         state = yield from process.catch_up()
     named = NamedUploads(state)
     for store in state.stores:

@@ -27,7 +27,7 @@ from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
 from tests.kit.hand_clock import START_MS
 from tests.kit.kernel import SHOWN, Simulation, bunches, own_dice
-from tests.sim import agents, compaction, coordinators, operator, readers, thief, upkeep, writers
+from tests.sim import agents, compaction, coordinators, expiry, operator, readers, thief, upkeep, writers
 from tests.sim.faults import Faults, planned, writers_of
 from tests.sim.history import History, ranges_of
 from tests.sim.observer import Observer
@@ -79,6 +79,7 @@ class World(Simulation):
         self.most_steps = most_steps
         self.is_led = seed % 10 in LED
         self.is_compacted = seed % 10 in COMPACTED
+        self.is_ahead = seed % 10 in expiry.AHEAD
         self.dice = own_dice(seed, "world")
         self.shape = Shape.of(self.dice)
         self.now_ms = START_MS
@@ -86,7 +87,7 @@ class World(Simulation):
         self.refusals: Counter[str] = Counter()
         self.encoder = BatchEncoder("none")  # not shared by worlds: padding may be what was in its memory before
         self.memory: dict[str, writers.Memory] = {}
-        self.reads = self.rolled = self.compacted = self.vacuumed = self.marked = self.stolen = 0
+        self.reads = self.rolled = self.compacted = self.vacuumed = self.marked = self.stolen = self.expired = 0
         self.acks = 0
         self._events: list[tuple[int, int, Process | None, int, bool, Callable[[], object]]] = []
         self._order = count()
@@ -251,6 +252,8 @@ class World(Simulation):
             begin["deleter"] = lambda process: [upkeep.deleter(process)]
         if self.seed % 10 in THIEVES:
             begin["thief"] = lambda process: [thief.thief(process)]
+        if self.is_ahead:
+            begin["committer"] = lambda process: [expiry.committer(process)]
         for name, tasks in begin.items():
             if name not in without:
                 self._spawn(name, tasks)
@@ -284,6 +287,8 @@ class World(Simulation):
     def _spawn(self, name: str, begin: Callable[[Process], list[Steps]], rate: float = 1.0) -> None:
         process = Process(self, name, begin)
         process.rate = rate
+        if self.is_ahead and name in expiry.CLOCKS:
+            process.wall_offset_ms = expiry.AHEAD_MS
         self.processes.append(process)
         process.start()
 
@@ -293,7 +298,8 @@ class World(Simulation):
     def _founding(self, process: Process) -> Steps:
         chain_id = process.new_id()
         new = tuple(NewStore(store, f"memory://{store}", self._mark(store, chain_id)) for store in STORES)
-        yield from process.submit(CreateCluster(chain_id, new, CONFIG | (LED_CONFIG if self.is_led else {})))
+        config = CONFIG | (LED_CONFIG if self.is_led else {}) | (expiry.CONFIG if self.is_ahead else {})
+        yield from process.submit(CreateCluster(chain_id, new, config))
         yield from process.submit(self._topic())
 
     def _topic(self) -> CreateTopic:

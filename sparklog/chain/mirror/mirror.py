@@ -130,7 +130,7 @@ class Mirror:
         The snapshot is put if too many entries are missing, or if the source does not have them any more. Returns the
         keys of the objects that were put, and of the newest objects that were there before.
         """
-        begin = None if request.body is None else self._beginning(request.head.state)
+        begin = None if request.body is None else self._beginning()
         lacking = None if begin is None else self._lacking(begin, request.head.n)
         if lacking is None or lacking:
             # The store may have been wiped or set back, and have lost the mark of a restore with everything else.
@@ -155,17 +155,17 @@ class Mirror:
         first = next((n for n in range(begin, end) if n not in existing), end)
         return range(first, end) if end - first <= NEAR else None
 
-    def _beginning(self, state: ClusterState) -> int | None:
+    def _beginning(self) -> int | None:
         """Return the first entry that the mirror must have. None if it must first get a snapshot.
 
         It is the entry after the mirror's newest snapshot, if that snapshot was put since the store's registration.
-        Without such a snapshot, it is entry 0, but only if the store was registered with that entry and the cluster was
-        never restored.
+        Without such a snapshot, it is entry 0, but only if the store was registered with that entry. (The entries of a
+        restored chain are so far from entry 0 that its mirrors begin with a snapshot, too.)
         """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
             return int(parse_snapshot_key(newest)) + 1
-        return 0 if self._store.registered_at <= 0 and not state.ancestors else None
+        return 0 if self._store.registered_at <= 0 else None
 
     def _existing_entries(self, begin: int, end: int) -> Iterator[int]:
         """Yield the numbers of the entries in [begin, end) that the mirror has, and maybe of a few outside it."""

@@ -2,6 +2,9 @@
 
 A number that is too large for its column in the state would stop every reader of the chain forever. An object that had
 two names would be read as records of two topics, and deleted while one of them still needs it.
+
+An upload whose bytes were deleted is forgotten, so it can be named again. That harms only the topic that names it: its
+readers find no bytes. If a store that was away still has them, their index names the topic they were written for.
 """
 
 from __future__ import annotations

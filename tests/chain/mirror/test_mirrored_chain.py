@@ -37,6 +37,20 @@ def test_an_object_on_a_store_that_cannot_be_read_does_not_count_as_missing(
         chain.get(entry_key(1))
 
 
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_what_is_damaged_on_one_store_is_not_given_up_while_another_cannot_be_read(
+    stores: list[FaultyStore], damaged: int
+) -> None:
+    """The other one may have it whole."""
+    MirrorPlace(stores[damaged], CHAIN).put_if_absent(entry_key(1), b"damaged")
+    chain = MirroredChain(stores, CHAIN, accept_loss=True)
+    with pytest.raises(KeyNotFound):
+        chain.get(entry_key(1))
+    stores[1 - damaged].plan(StoreUnavailable("no answer"), "get", times=ALWAYS)
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        chain.get(entry_key(1))
+
+
 @pytest.mark.parametrize("marked", [0, 1])
 def test_a_block_counts_as_deleted_only_if_every_store_has_its_void_mark(
     stores: list[FaultyStore], marked: int
@@ -70,6 +84,7 @@ def test_entries_behind_a_hole_do_not_count_as_copied() -> None:
     bodies = [bytes(chain.store.inner.get(entry_key(n))) for n in range(head.n + 1)]
     for n in (0, 1, 3):
         MirrorPlace(store, CHAIN).put_if_absent(entry_key(n), bodies[n])
+    assert last_mirrored(MirrorPlace(store, CHAIN)) == 1
     mirror = Mirror(chain.store.inner, store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
     mirror.extend(MirrorEntry(head, bodies[-1]))
     assert last_mirrored(MirrorPlace(store, CHAIN)) == head.n

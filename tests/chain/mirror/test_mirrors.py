@@ -24,6 +24,7 @@ from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.apply import apply
 from sparklog.core.commands import (
+    AgentDown,
     AllocateProducer,
     AlterCluster,
     CreateCluster,
@@ -36,11 +37,18 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.coordination import Author
-from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    Landed,
+    NotEnoughReplicasAfterAppend,
+    StoreAccessDenied,
+    StoreUnavailable,
+)
 from sparklog.core.records import At, ClusterAltered, CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
+    CHUNKS,
     SNAPSHOTS,
     chunk_key,
     entry_key,
@@ -192,6 +200,35 @@ def test_a_store_that_fails_is_replaced_and_the_other_one_gets_everything() -> N
     assert world.whole("d") == -1
 
 
+@pytest.mark.parametrize("method", ["put_if_absent", "size", "get"])
+def test_a_store_that_failed_is_tried_last_from_then_on(method: str) -> None:
+    """It is well again by the next entry, and is only asked once the other store fails."""
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+    process.write(2)
+    b, c = world.stores[StoreId("b")], world.stores[StoreId("c")]
+    b.plan(Fault.UNAVAILABLE, method, times=1_000_000)
+    assert process.write().n == world.whole("c")
+    b.planned.clear()
+    b.calls.clear()
+    assert process.write().n == world.whole("c")
+    assert not b.calls
+    c.plan(Fault.UNAVAILABLE, times=1_000_000)
+    assert process.write().n == world.whole("b")
+
+
+def test_a_store_whose_agent_is_silent_is_tried_after_the_others() -> None:
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+    process.write()
+    process.submit(AgentDown(StoreId("b"), process.follower.state.stores[StoreId("b")].registration))
+    world.stores[StoreId("b")].calls.clear()
+    assert process.write().n == world.whole("c")
+    assert not world.stores[StoreId("b")].calls
+    world.stores[StoreId("c")].plan(Fault.UNAVAILABLE, times=ALWAYS)
+    assert process.write().n == world.whole("b")
+
+
 def test_a_store_that_is_back_gets_what_it_lacks() -> None:
     world = World(metadata_copies="1")
     for _ in range(2):
@@ -226,6 +263,41 @@ def test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience(monkeypatch
         assert n in (world.whole("c"), world.whole("d"))
         process.write()  # it is not asked again meanwhile
         assert world.stores[StoreId("b")].count("put_if_absent", mirror_prefix(CHAIN)) == 3
+    for thread in threading.enumerate():
+        if thread.name == "sparklog-mirror-b":
+            thread.join()
+    world.stores[StoreId("b")].calls.clear()
+    process.write()
+    assert not world.stores[StoreId("b")].calls, "it is avoided for a while"
+
+
+def test_a_store_that_cannot_be_opened_is_replaced_and_named() -> None:
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+
+    def opened(state: ClusterState, store: StoreId) -> FaultyStore:
+        if store == "b":
+            raise StoreUnavailable("its address leads nowhere")
+        return world.stores[store]
+
+    process.mirrors._open = opened
+    assert process.write().n == world.whole("c")
+    world.stores[StoreId("c")].plan(Fault.UNAVAILABLE, times=ALWAYS)
+    with pytest.raises(NotEnoughReplicasAfterAppend, match=r"store b: .*its address leads nowhere; store c: "):
+        process.write(timeout_ms=AT_ONCE_MS)
+
+
+def test_an_interrupt_in_the_thread_of_a_store_ends_the_commit() -> None:
+    """It is no failure of the store, which another one could make good."""
+    world = World("bc", metadata_copies="1")
+    process = world.process()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    world.stores[StoreId("b")].plan(interrupted, "put_if_absent")
+    with pytest.raises(KeyboardInterrupt):
+        process.write()
 
 
 @pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.LOST, Fault.UNAVAILABLE, Fault.OWN_KEY_EXISTS])
@@ -374,6 +446,25 @@ def test_a_writer_that_runs_on_notices_that_the_store_was_wiped_or_set_back(kept
     assert world.process().write().n == world.whole("b")
 
 
+def test_after_a_failure_a_writer_that_runs_on_looks_at_everything_on_the_store() -> None:
+    """The store was wiped. While the first attempt fails, another process puts the entry before the wanted one."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    before = process.write(3).n
+    store = world.stores[StoreId("b")]
+    key = mirror_key(CHAIN, entry_key(EntryNumber(before)))
+    body = bytes(store.inner.get(key))
+    for stored in list(store.inner.list_keys("")):
+        store.inner.delete(stored.key)
+
+    def other() -> None:
+        store.inner.put_if_absent(key, body)
+        raise StoreUnavailable("no answer")
+
+    store.plan(other, "first_key_after")
+    assert process.write().n == world.whole("b")
+
+
 @pytest.mark.parametrize("runs_on", [True, False])
 @pytest.mark.parametrize("kept", [2, NEAR + 3])
 def test_a_new_registration_begins_with_a_snapshot(kept: int, runs_on: bool) -> None:
@@ -492,3 +583,14 @@ def test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile(is_at_sour
     assert newest is not None
     assert (newest.n > before.n) == is_at_source
     assert is_at_source == (snapshot.missing_chunks(place, newest) == [])
+
+
+def test_a_snapshot_is_not_named_on_a_store_that_does_not_take_its_chunks() -> None:
+    world = World(metadata_copies="1")
+    process = world.process()
+    n = process.write().n
+    store = world.stores[StoreId("b")]
+    store.plan(Fault.UNAVAILABLE, "put_if_absent", mirror_key(CHAIN, CHUNKS), times=ALWAYS)
+    process.committer.snapshots.write()
+    assert snapshot.newest(MirrorPlace(store.inner, CHAIN)) is None
+    assert world.whole("b") == n

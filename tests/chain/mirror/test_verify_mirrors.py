@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sparklog.chain.chain_requests import MirrorEntry
+from sparklog.chain.commit.command_body import SLICES_INLINE
 from sparklog.chain.entry import NO_PREVIOUS, decode_entry, encode_entry
 from sparklog.chain.head import Head
 from sparklog.chain.mirror.mirror import Mirror
@@ -14,9 +15,9 @@ from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
-from sparklog.storage.keys import entry_key, mirror_key
+from sparklog.storage.keys import COMMANDS, entry_key, mirror_key
 from sparklog.storage.memory import MemoryStore
-from tests.chain.chain_kit import Member, new_chain, new_store
+from tests.chain.chain_kit import Member, append, new_chain, new_store
 from tests.chain.test_verify_chain import flip, replaced
 
 CHAIN = "c" * 32
@@ -107,6 +108,28 @@ def test_an_original_that_is_gone_leaves_its_copy_right(copied: Copied) -> None:
     assert copied.differences() == []
     replaced(copied.store, copied.key(3), flip)
     assert copied.differences() == [(DifferenceKind.COPY_DAMAGED, copied.key(3))]
+
+
+def test_an_original_that_is_damaged_leaves_its_copy_right(copied: Copied) -> None:
+    replaced(copied.chain.store.inner, entry_key(3), flip)
+    assert copied.differences() == []
+
+
+def test_what_an_entry_before_a_copied_snapshot_names_need_not_be_there(copied: Copied) -> None:
+    """The body of its command may have been deleted as old. An entry after the snapshot needs its own."""
+    chain = copied.chain
+    bodies = []
+    for _ in range(2):
+        slices = [0] * (SLICES_INLINE + 1)
+        chain.submit(chain.begin(append(slices=slices, n0=chain.committer.follower.state.n0)))
+        copied.bring(chain.follower.catch_up().n)
+        bodies += [stored.key for stored in copied.store.list_keys(mirror_key(CHAIN, COMMANDS))][len(bodies) :]
+        if len(bodies) == 1:
+            chain.committer.snapshots.write()
+            copied.mirror.copy_snapshot(chain.follower.state.n)
+    for body in bodies:
+        copied.store.delete(body)
+    assert copied.differences() == [(DifferenceKind.COPY_MISSING, bodies[1])]
 
 
 def test_a_key_that_is_put_while_the_copy_is_listed_is_no_hole(copied: Copied) -> None:

@@ -12,7 +12,7 @@ from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.core.commands import NewStore, RegisterStore
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.errors import StoreUnavailable
+from sparklog.core.errors import Conflict, StoreUnavailable
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import snapshot_key
 from tests.client.lost_cluster import LostCluster, append, flip
@@ -32,6 +32,7 @@ def test_entries_that_were_read_before_are_not_given_up(tmp_path: Path) -> None:
     place.put_if_absent(snapshot_key(EntryNumber(last + 5)), b"damaged")
     stores.find()
     assert stores.head.n == last
+    assert (stores.newer() or "").endswith(f"has the snapshot of entry {last + 5:,}")
 
 
 def test_the_state_is_that_of_the_chain_that_is_the_newest_now(tmp_path: Path) -> None:
@@ -85,3 +86,44 @@ def test_a_store_whose_address_can_not_be_opened_is_left_out_by_name(
     with pytest.raises(StoreUnavailable, match="leave it out with --without z"):
         lost.restore("a")
     assert lost.restore("a", without=["z"]).fenced == ("z",)
+
+
+def test_stores_of_two_clusters_give_no_newest_chain(tmp_path: Path) -> None:
+    """Neither chain is newer: taking one of them would restore it, and mark the other cluster's store."""
+    first, second = LostCluster(tmp_path / "1", copies=1, stores="b"), LostCluster(tmp_path / "2", copies=1, stores="c")
+    given = {StoreId("b"): f"file://{first.stores['b']}", StoreId("c"): f"file://{second.stores['c']}"}
+    stores = FoundStores(first.new_url, given, (), storage_settings({}), accept_loss=False)
+    with pytest.raises(Conflict, match=r"wanted stores of one cluster, found those of \w+: [bc]; \w+: [bc]: leave out"):
+        stores.find()
+
+
+def test_what_a_chain_that_is_alive_has_written_since_is_read_and_no_evidence_of_a_loss(tmp_path: Path) -> None:
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    last = stores.head.n
+    lost.append("1")
+    assert stores.newer() is None
+    assert stores.head.n == last + 1
+
+
+def test_a_store_that_was_added_after_a_restore_leads_to_those_from_before_it(tmp_path: Path) -> None:
+    """It has no copies, and no state that names the first chain: only a mark of the restore does."""
+    lost = LostCluster(tmp_path, copies=1, stores="ac")
+    shutil.rmtree(lost.url)
+    lost.restore("a")
+    lost.add("b", lost.new_url)
+    assert not lost.copied("b", "log/*")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["a", "b", "c"]
+
+
+def test_a_store_that_is_left_out_is_not_looked_for_though_it_is_there(tmp_path: Path) -> None:
+    lost = LostCluster(tmp_path, copies=1, stores="bc")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (StoreId("c"),), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["b"]

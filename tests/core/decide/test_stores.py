@@ -13,6 +13,7 @@ from sparklog.core.commands import (
     CreateTopic,
     FenceStore,
     HeldEnd,
+    MoveLogStart,
     NewStore,
     RegisterStore,
     RemoveStore,
@@ -261,6 +262,15 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
     assert log.replicas(1) == "a:abc a2 b2 c2 hw2"
 
 
+def test_a_store_that_was_wiped_is_level_with_the_log_start(log: ReplicatedLog) -> None:
+    """Below it there is nothing that it could lack."""
+    log.write("abc", 2)
+    log.write("abc", 2)
+    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(2)))
+    log.submit(ReportLoss(B, 1, "i-other"))
+    assert log.replicas() == "a:ac a4 b2 c4 hw4"
+
+
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
     with pytest.raises(OffsetOutOfRange, match="up to 1, the log ends at 0"):
         log.lose("a", (0, 1))
@@ -330,6 +340,14 @@ def test_a_store_without_replicas_goes(log: ReplicatedLog) -> None:
     assert D not in log.state.stores
     log.register("d")
     assert log.registration("d") == 4  # no number is used twice
+
+
+def test_the_only_store_that_is_not_fenced_stays(log: ReplicatedLog) -> None:
+    log.register("d")
+    for store in "abc":
+        log.fence(store)
+    with pytest.raises(Conflict, match="store d is the only one of the cluster that is not fenced"):
+        log.submit(RemoveStore(D, {}))
 
 
 def test_the_last_store_that_may_have_copies_stays(log: ReplicatedLog) -> None:

@@ -9,7 +9,7 @@ from itertools import combinations
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import INCARNATION
 from tests.sim.restores import actors, restorers
-from tests.sim.restores.history import NobodyCanKnow
+from tests.sim.restores.chains import NobodyCanKnow
 from tests.sim.restores.restorers import OPTIONS, Attempt, Run, advised
 from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place

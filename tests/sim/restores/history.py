@@ -1,4 +1,4 @@
-"""What happened in a run, and what was promised. Every check of a promise is here.
+"""What was promised in a run: every check of a promise, but for those of entries that are put (P3, in `chains.py`).
 
 P1  Everything acknowledged that a living store has a copy of is in the restored cluster, or the restore is refused.
     It is never refused for entries that a found store has whole, and accepting loss never gives such entries up.
@@ -14,56 +14,26 @@ P7  An entry is acknowledged only once as many stores have had a copy of it as i
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from sparklog.chain.entry import Entry, decode_entry, hash_of
+from sparklog.chain.entry import hash_of
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.head import Draft, Head
-from sparklog.chain.mirror.mirror_place import MirrorPlace
-from sparklog.chain.mirror.restored_beginning import decoded_beginning
 from sparklog.chain.owner import is_mark
-from sparklog.chain.snapshot import snapshot
 from sparklog.client.restoring.restore_cluster import Restored
-from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.describe.state_differences import differing_parts
 from sparklog.core.errors import ChainDamaged, SparklogError
-from sparklog.core.records import ClusterRestored
-from sparklog.core.state import CHAIN_ENTRIES, first_entry
+from sparklog.core.state import CHAIN_ENTRIES
 from sparklog.core.state_invariants import check
-from sparklog.storage.keys import (
-    COPIES,
-    INCARNATION,
-    LOG,
-    OWNERS,
-    RESTORES,
-    SNAPSHOTS,
-    chunk_key,
-    entry_key,
-    mirror_key,
-    mirror_prefix,
-    owner_key,
-    parse_entry_key,
-    parse_snapshot_key,
-    restore_key,
-    snapshot_key,
-)
-from tests.sim.restores.scheduler import Process
+from sparklog.storage.keys import INCARNATION, LOG, entry_key, mirror_key, owner_key, restore_key
+from tests.sim.restores.chains import Chains, NobodyCanKnow
 from tests.sim.restores.stores import Place
 
-Report = Callable[[str], None]
 _BEYOND = re.compile(
     r"the copies of cluster (?P<chain>\w+) end with entry (?P<last>[\d,]+), but store \S+ at (?P<url>\S+) has "
 )
 _DAMAGED = re.compile(r"(?:entry|the snapshot|a part of a snapshot|the body)\b.* at \S+/copies/(?P<chain>\w+)/")
-
-
-class NobodyCanKnow(BaseException):
-    """The operator left out every store that knew of a restore: the end of this world, and no promise is broken."""
 
 
 @dataclass(eq=False)
@@ -94,81 +64,21 @@ class Generation:
         return self.without - self.added
 
 
-class History:
-    """The chains as they really were, the acknowledgements, and the checks. `places` and `stores` are by address."""
+class History(Chains):
+    """The acknowledgements, and the checks."""
 
     def __init__(self, places: dict[str, Place], stores: dict[str, Place], step: Callable[[], int]) -> None:
-        self.places, self.stores = places, stores
+        super().__init__(places, stores)
         self.step = step
-        self.report: Report = lambda message: None
         self.acks: list[Ack] = []
         self.generations: list[Generation] = []
-        self.entries: dict[str, dict[int, bytes]] = defaultdict(dict)
-        self._began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
-        self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
-        self.root = ""  # the first chain
         self.exempted = self.late = self.unprotected = 0
-        self._ghosts: dict[bytes, set[str]] = {}  # entries that took a slot again in a wiped place; their holders
-        self._models: dict[str, dict[int, Head]] = defaultdict(dict)
-        self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._snapshots: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self.url_of: dict[str, str] = {}  # chains' places
-
-    # ---- what is seen ---------------------------------------------------------------------------
-
-    def created(self, place: Place, key: str, body: bytes, process: Process | None) -> None:
-        """An object was put, by a process."""
-        if key.startswith(LOG) and place.url in self.places and not is_mark(body):
-            self._entry(place, parse_entry_key(key), body)
-        elif key.startswith(RESTORES) and place.url in self.places and not is_mark(body) and process is not None:
-            beginning = decoded_beginning(body, key, place.url)
-            entry = decode_entry(first_entry(int(key.removeprefix(RESTORES))), beginning.entry)
-            self._began.setdefault(entry.chain_id, process)
-        elif key.startswith(COPIES) and place.url in self.stores:
-            chain, _, rest = key.removeprefix(COPIES).partition("/")
-            if rest.startswith("log/") and not is_mark(body):
-                n = parse_entry_key(f"meta/{rest}")
-                if self.entries[chain].setdefault(n, body) == body:
-                    self._held[chain, n].add(place.url)
-                elif body in self._ghosts:
-                    self._ghosts[body].add(place.url)
-                else:
-                    self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
-            elif rest.startswith("snapshot/") and not self._is_marked_for_another(place, chain):
-                self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
-
-    def _is_marked_for_another(self, store: Place, chain: str) -> bool:
-        """Whether a store has the mark of a restore of this chain, so that no snapshot counts there any more."""
-        previous = f'"previous":"{chain}"'.encode()
-        return any(previous in store.bodies[key] for key in store.keys(OWNERS))
-
-    def _entry(self, place: Place, n: int, body: bytes) -> None:
-        entry = decode_entry(n, body)
-        chain = entry.chain_id
-        if not self.root:
-            self.root = chain
-        self.url_of.setdefault(chain, place.url)
-        if self.entries[chain].setdefault(n, body) != body and place.hurt_at >= 0:
-            self._ghosts.setdefault(body, set())
-        elif self.entries[chain][n] != body:
-            self.report(f"P3: {place.url} has a second entry {n} of {chain[:8]}")
-        for command in entry.commands:
-            for record in command.records:
-                if isinstance(record, ClusterRestored):
-                    there = self.first.setdefault(chain, (n, entry, record))
-                    if there[0] != n:
-                        self.report(f"P3: chain {chain[:8]} begins with entry {there[0]} and with entry {n}")
-                    elif there[1] != entry:
-                        self.report(
-                            f"P3: chain {chain[:8]} begins with two entries {n}, after entry {there[2].last} and after "
-                            f"entry {record.last} of the lost chain"
-                        )
 
     def acknowledged(self, chain: str, n: int, by: str, entry_hash: str | None) -> None:
         """A process was told that entry `n` is there. `entry_hash` is that of the entry, if the process knows it."""
-        ghost = next((body for body in self._ghosts if entry_hash == hash_of(body)), None)
-        holders = self.holders_ever(chain, n) if ghost is None else frozenset(self._ghosts[ghost])
-        wanted = self._wanted(chain, n)
+        ghost = next((body for body in self.ghosts if entry_hash == hash_of(body)), None)
+        holders = self.holders_ever(chain, n) if ghost is None else frozenset(self.ghosts[ghost])
+        wanted = self.wanted(chain, n)
         if len(holders) < wanted and ghost is None:
             self.report(f"P7: {by} was told of entry {n} of {chain[:8]}, on {_named(holders)}, wanted {wanted} stores")
         self._establish_lineage(chain)
@@ -187,11 +97,11 @@ class History:
         hurt = {url for url, store in self.stores.items() if store.hurt_at > generation.step}
         free = self._beside(set(generation.exempt) | hurt, generation)
         if not wanted:  # the entry that lowered metadata.copies to 0 had them, or should have
-            rests_on = self._rests_on(chain, n)
+            rests_on = self.rests_on(chain, n)
             if rests_on <= generation.last:
                 self.unprotected += 1
                 return
-            wanted, holders = self._wanted(chain, rests_on), self.holders_ever(chain, rests_on)
+            wanted, holders = self.wanted(chain, rests_on), self.holders_ever(chain, rests_on)
         if 0 < wanted <= len(holders & free):
             self.exempted += 1
             return
@@ -222,124 +132,10 @@ class History:
         then = self.model(generation.parent, generation.last).state.stores.values()
         found = {store.url for store in then} - left_out
         unknown = set(self.stores) - found - left_out
-        while more := {url for url in unknown if not self._told_of(url) or self._told_of(url) & found}:
+        while more := {url for url in unknown if not self.told_of(url) or self.told_of(url) & found}:
             found |= more
             unknown -= more
         return unknown | left_out
-
-    def _told_of(self, url: str) -> set[str]:
-        """The stores that were told of a store."""
-        prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
-        return {other for other, store in self.stores.items() if store.keys(prefix)}
-
-    # ---- models ---------------------------------------------------------------------------------
-
-    def model(self, chain: str, n: int) -> Head:
-        """The head that entry `n` of a chain leads to."""
-        models = self._models[chain]
-        if n not in models:
-            first = self.first.get(chain)
-            if n == 0:
-                before = Head()
-            elif first is not None and first[0] == n:
-                before = self.model(self.parent_of(chain), first[2].last)
-            else:
-                begun = 0 if first is None else first[0]
-                at = n - 1
-                while at > begun and at not in models:
-                    at -= 1
-                for number in range(at, n):
-                    self.model(chain, number)
-                before = models[n - 1]
-            body = self.entries[chain][n]
-            draft = Draft(before)
-            draft.apply(decode_entry(n, body), body, {})
-            models[n] = draft.head()
-        return models[n]
-
-    def parent_of(self, chain: str) -> str:
-        """The chain that this one was restored from."""
-        _, entry, record = self.first[chain]
-        for other, entries in self.entries.items():
-            body = entries.get(record.last)
-            if other != chain and body is not None and hash_of(body) == entry.previous:
-                return other
-        if entry.previous in map(hash_of, self._ghosts):
-            raise NobodyCanKnow  # from what the old chain did in its wiped place, on stores that were left out
-        raise KeyError(f"nobody knows what {chain} was restored from")
-
-    def end(self, chain: str) -> int:
-        """The newest entry of a chain."""
-        return max(self.entries[chain])
-
-    # ---- who has what ---------------------------------------------------------------------------
-
-    def holders_ever(self, chain: str, n: int) -> frozenset[str]:
-        """The stores that were given a copy of the entry, or a snapshot that covers it."""
-        held = set(self._held[chain, n])
-        for at, stores in self._snapshots[chain].items():
-            if at >= n:
-                held |= stores
-        return frozenset(held)
-
-    def has_now(self, store: Place, chain: str, n: int, before: int | None = None) -> bool:
-        """Whether the store has a copy of the entry, or a whole snapshot that covers it; put before that step."""
-
-        def in_time(key: str) -> bool:
-            return before is None or store.put_at[key] < before
-
-        key = mirror_key(chain, entry_key(n))
-        if store.bodies.get(key) == self.entries[chain].get(n) and in_time(key):
-            return True
-        return any(
-            at >= n and in_time(mirror_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain)
-        )
-
-    def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
-        """The entries of which the store has a snapshot that can be read, newest first."""
-        view = MirrorPlace(store, chain)
-        for key in store.keys(mirror_key(chain, SNAPSHOTS)):
-            original = f"meta/{key.removeprefix(mirror_prefix(chain))}"
-            with suppress(SparklogError):
-                manifest = snapshot.read_manifest(view, original)
-                chunks = snapshot.known_chunks(manifest)
-                bodies = [store.bodies.get(mirror_key(chain, chunk_key(chunk))) for chunk in chunks]
-                if all(
-                    body is not None and hashlib.sha256(body).hexdigest() == chunk
-                    for chunk, body in zip(chunks, bodies, strict=True)
-                ):
-                    yield manifest.n
-
-    def whole_to(self, store: Place, chain: str, before: int | None = None) -> int:
-        """The entry up to which one store by itself has the chain; -1 if it has not even its beginning.
-
-        `before`: only what was put before that step counts.
-        """
-
-        def in_time(key: str) -> bool:
-            return key in store.bodies and (before is None or store.put_at[key] < before)
-
-        snapshots = self.whole_snapshots(store, chain)
-        last = max((n for n in snapshots if in_time(mirror_key(chain, snapshot_key(n)))), default=-1)
-        entries = self.entries[chain]
-        while in_time(key := mirror_key(chain, entry_key(last + 1))):
-            if store.bodies[key] != entries.get(last + 1):
-                break
-            last += 1
-        return last
-
-    def _wanted(self, chain: str, n: int) -> int:
-        """The number of stores that must have the entry. One that lowers metadata.copies needs as many as before."""
-        state = self.model(chain, n).state
-        heads = [n, n - 1] if n - 1 in self.entries[chain] else [n]
-        copies = max(effective_cluster(self.model(chain, at).state.config).metadata_copies for at in heads)
-        here = self.url_of[chain]
-        return min(copies, sum(store.url != here for store in state.stores.values()))
-
-    def _rests_on(self, chain: str, n: int) -> int:
-        """The newest entry up to `n` that had to have copies: since then metadata.copies is 0."""
-        first = min(self.entries[chain])
-        return next((at for at in range(n, first, -1) if self._wanted(chain, at)), first)
 
     # ---- a restore succeeded --------------------------------------------------------------------
 
@@ -373,10 +169,10 @@ class History:
             return
         _, _, record = self.first[chain]
         parent = self.parent_of(chain)
-        without, loss_accepted = self._began[chain].without, self._began[chain].loss_accepted
+        without, loss_accepted = self.began[chain].without, self.began[chain].loss_accepted
         other = next((each for each in self.generations if each.parent == parent), None)
         if other is not None:
-            if not self._marked(other.chain) & self._marked(chain) or not self._known_to(other.chain, without):
+            if not self.marked(other.chain) & self.marked(chain) or not self._known_to(other.chain, without):
                 raise NobodyCanKnow  # all that the other one marked is lost, or was left out
             number = self.first[other.chain][0] // CHAIN_ENTRIES
             begun = self.places[self.url_of[other.chain]].bodies.get(restore_key(number))
@@ -390,14 +186,6 @@ class History:
         self.generations.append(Generation(chain, parent, record.last, self.step(), without))
         self._check_acks(chain, parent, record.last, without, loss_accepted=loss_accepted)
         self._check_state(chain)
-
-    def _marked(self, chain: str) -> set[str]:
-        """The stores that have the mark of a restore as this chain."""
-        return {
-            url
-            for url, store in self.stores.items()
-            if any(chain.encode() in store.bodies[key] for key in store.keys(OWNERS))
-        }
 
     def _known_to(self, chain: str, without: frozenset[str]) -> set[str]:
         """Where one can see that a restored chain has begun: copies of it, or its place."""
@@ -440,7 +228,7 @@ class History:
         new = set(sources)
         while new:
             found |= new
-            new = {url for url in self.stores if self._told_of(url) & found} - found
+            new = {url for url in self.stores if self.told_of(url) & found} - found
         return found
 
     def _is_as_registered(self, url: str, chain: str, n: int) -> bool:
