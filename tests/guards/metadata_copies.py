@@ -735,4 +735,16 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "if number == min(mirrored.values())]",
         (f"{_RESTORE}test_a_restored_cluster_can_be_restored_again",),
     ),
+    Guard(
+        "announcement-refused",
+        "An announcement that the mark of a restore refuses is not tried again under other numbers.",
+        "sparklog/client/stores/add_store.py",
+        "        except InconsistentClusterId:  # a further announcement could fail in another way, and hide this\n"
+        "            raise\n",
+        "",
+        (
+            f"{_BESIDE_STORES}"
+            "test_a_store_that_is_added_to_the_lost_chain_is_announced_to_a_marked_store_just_once",
+        ),
+    ),
 )
