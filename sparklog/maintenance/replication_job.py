@@ -15,7 +15,7 @@ from typing import Final, Unpack
 import msgspec
 
 from sparklog.core.commands import ReportReplicas
-from sparklog.core.errors import Conflict, NotFound, SparklogError, StaleBrokerEpoch
+from sparklog.core.errors import Conflict, InconsistentClusterId, NotFound, SparklogError, StaleBrokerEpoch
 from sparklog.core.lookup import registered_store
 from sparklog.core.placement.replica_fetch import (
     FetchLimits,
@@ -148,8 +148,8 @@ class ReplicationJob:
 
         Returns False if no report had an effect, because other changes were committed first; True also if there is
         nothing to report. Raises StaleBrokerEpoch if the store was registered again since `before`, the state before
-        the copies, and what `check_registered` raises. INCARNATION is read only after the copies: if it is still the
-        registered one, it has not changed while the copies were made.
+        the copies, InconsistentClusterId, and what `check_registered` raises. INCARNATION is read only after the
+        copies: if it is still the registered one, it has not changed while the copies were made.
         """
         state = frame.connection.follower.newest_state()
         registration = check_registered(frame, state, store)
@@ -161,6 +161,8 @@ class ReplicationJob:
             return True
         try:
             frame.commit(ReportReplicas(store, registration, reports))
+        except InconsistentClusterId:
+            raise
         except (Conflict, NotFound):
             return False
         after = frame.connection.follower.newest_state()

@@ -11,7 +11,7 @@ import pytest
 
 import sparklog
 from sparklog.chain.owner import Owner, put_owner
-from sparklog.chain.peers import Peer, announce_peer
+from sparklog.chain.peers import Peer, announce_peer, peers_on
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.client.restoring.found_stores import FoundStores
@@ -293,6 +293,16 @@ def test_a_marked_store_is_told_of_no_store_of_the_lost_chain(once_copied: LostC
     target = open_store(once_copied.stores["c"])
     with pytest.raises(InconsistentClusterId):
         announce_peer(target, Peer(StoreId("a"), EntryNumber(9), "file:///a"), 0)
+
+
+def test_a_store_that_is_added_to_the_lost_chain_is_announced_to_a_marked_store_just_once(
+    once_copied: LostCluster,
+) -> None:
+    """The refusal is final. If it led to further announcements, another error of one of these could hide it."""
+    once_copied.restore("b")
+    with pytest.raises(InconsistentClusterId):
+        once_copied.add("a")
+    assert len([peer for peer in peers_on(open_store(once_copied.stores["b"])) if peer.store == "a"]) == 1
 
 
 def test_a_store_in_another_life_has_no_copies_that_count(once_copied: LostCluster) -> None:

@@ -211,4 +211,12 @@ GUARDS: Final = (
         "            if True:",
         ("tests/agent/test_agent.py::test_an_agent_whose_cluster_and_store_were_deleted_rests_and_stops",),
     ),
+    Guard(
+        "job-of-restored",
+        "The replication job does not take a restore of its cluster for another change that was faster.",
+        "sparklog/maintenance/replication_job.py",
+        "        except InconsistentClusterId:\n            raise\n",
+        "",
+        ("tests/maintenance/test_replication_job.py::test_a_cluster_that_was_restored_elsewhere_is_no_other_change",),
+    ),
 )

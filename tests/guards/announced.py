@@ -39,8 +39,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "peers-of-this-cluster",
         "A store that was announced, and belongs to another cluster by now, is not marked.",
         "sparklog/client/restoring/found_stores.py",
-        "                elif address != given and mark.chain_id not in self._chains():",
-        "                elif False:",
+        "                if address != given and self._chains().isdisjoint(found_store.chains):",
+        "                if False:",
         (f"{_BESIDE_STORES}test_a_store_that_another_cluster_has_by_now_is_not_marked",),
     ),
     Guard(
@@ -118,5 +118,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "command.others.items() & state.registrations().items()",
         "command.others.keys() & state.registrations().keys()",
         ("tests/core/decide/test_stores.py::test_the_last_store_that_may_have_copies_stays",),
+    ),
+    Guard(
+        "announcement-refused",
+        "An announcement that the mark of a restore refuses is not tried again under other numbers.",
+        "sparklog/client/stores/add_store.py",
+        "        except InconsistentClusterId:  # a further announcement could fail in another way, and hide this\n"
+        "            raise\n",
+        "",
+        (f"{_BESIDE_STORES}test_a_store_that_is_added_to_the_lost_chain_is_announced_to_a_marked_store_just_once",),
+    ),
+    Guard(
+        "peers-of-former-chains",
+        "A store belongs to the cluster by each chain that has owned it, not just by its first one.",
+        "sparklog/client/restoring/found_stores.py",
+        "self._chains().isdisjoint(found_store.chains)",
+        "mark.chain_id not in self._chains()",
+        ("tests/client/restoring/test_found_stores.py::test_a_store_is_known_by_each_chain_that_has_owned_it",),
     ),
 )

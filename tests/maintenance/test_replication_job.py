@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 import pytest
 
-from sparklog.core.commands import Election, ElectLeaders
-from sparklog.core.errors import BrokerIdNotRegistered
+from sparklog.core.commands import Election, ElectLeaders, ReportReplicas
+from sparklog.core.errors import BrokerIdNotRegistered, InconsistentClusterId
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.objects import object_copy
 from sparklog.maintenance import replication_job
+from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.replication_job import fetch_objects, run_replication
 from sparklog.maintenance.task_runner import LocalTasks
@@ -165,6 +167,17 @@ def test_a_report_that_is_overtaken_is_made_again(world: ReplicatedCluster, monk
     monkeypatch.setattr(replication_job, "fetch_objects", electing)
     assert run(world).exit_code == 0
     assert world.replicas(0) == "b:abc a4 b4 c4"
+
+
+def test_a_cluster_that_was_restored_elsewhere_is_no_other_change(
+    world: ReplicatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def restored(frame: JobFrame, command: ReportReplicas) -> NoReturn:
+        raise InconsistentClusterId("cluster 1 was restored as cluster 2")
+
+    monkeypatch.setattr(JobFrame, "commit", restored)
+    messages = {message for each in run(world).partitions for message in each.messages}
+    assert messages == {"INCONSISTENT_CLUSTER_ID: cluster 1 was restored as cluster 2"}
 
 
 def test_beside_an_agent_and_another_run_nothing_is_copied_twice(

@@ -167,8 +167,12 @@ def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     `announce_peer`.
     """
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
-        with suppress(Conflict):
+        try:
             return announce_peer(target, replace(peer, n=EntryNumber(n)), ancestors)
+        except InconsistentClusterId:  # a further announcement could fail in another way, and hide this
+            raise
+        except Conflict:
+            continue
     return announce_peer(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
 
 

@@ -29,10 +29,13 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a dry run makes copies": (3122,),
     "a restored cluster that lives is not named, as its copies are damaged": (1077,),
     "a store whose INCARNATION names an older chain than the given stores know is another cluster's": (20013,),
+    "an announcement that a mark refuses is tried again, and another error of a fenced store hides that": (30314,),
     # A promise that was none: another run, with other stores left out, ends what the first one has decided.
     "the arguments of the run that puts the first entry are taken for those of the restore": (70040,),
     # Another one: more stores are wiped or set back than have copies.
     "copies of a life that no entry knows are taken for a way to restore": (80089,),
+    # One more: all stores are set back that had the entry which lowers metadata.copies to 0, so no restore knows of it.
+    "an old chain goes on without copies after an entry that no store has any more": (40035,),
 }
 
 # A seed for each guard of `tests/guards/` that breaks a promise when the guard is gone.

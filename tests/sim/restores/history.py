@@ -4,7 +4,8 @@ P1  Everything acknowledged that a living store has a copy of is in the restored
     It is never refused for entries that a found store has whole, and accepting loss never gives such entries up.
 P2  Once a cluster is restored, no process of the old chain acknowledges anything that the new one lacks, except on
     stores that the restore was to leave out, until they are added again. Without copies of it (metadata.copies 0 at
-    the last entry restored), nothing can stop the old chain.
+    the last entry restored, or at a later one whose copies are all lost with their stores), nothing can stop the old
+    chain.
 P3  One chain lives at a time; a chain id has one first entry, and one entry of a number.
 P4  A restore that is refused before its first mark changed nothing; nobody is locked out for ever (`director.py`).
 P5  Whatever is refused is refused with an error of sparklog's that has a message.
@@ -102,6 +103,7 @@ class History(Chains):
                 self.unprotected += 1
                 return
             wanted, holders = self.wanted(chain, rests_on), self.holders_ever(chain, rests_on)
+            free |= self._gone_from(holders - free, chain, rests_on)
         if 0 < wanted <= len(holders & free):
             self.exempted += 1
             return
@@ -136,6 +138,16 @@ class History(Chains):
             found |= more
             unknown -= more
         return unknown | left_out
+
+    def _gone_from(self, urls: Collection[str], chain: str, n: int) -> set[str]:
+        """Those of the stores that were wiped or set back, and lack an entry since; none if one of the others has it.
+
+        If they were all that had the entry, a restore could not know of it.
+        """
+        stores = {url: self.stores[url] for url in urls}
+        if any(self.has_now(store, chain, n, before=self._marked_at(store, chain, n)) for store in stores.values()):
+            return set()
+        return {url for url, store in stores.items() if store.hurt_at >= 0}
 
     # ---- a restore succeeded --------------------------------------------------------------------
 
@@ -270,13 +282,17 @@ class History(Chains):
         `alone`: whether it also has all that leads to the entry.
         """
         store = self.stores[url]
-        owner = owner_key(len(self.model(ack.chain, ack.n).state.ancestors) + 1)
-        before = store.put_at[owner] if owner in store.bodies else None
+        before = self._marked_at(store, ack.chain, ack.n)
         if alone:
             return self.whole_to(store, ack.chain, before) >= ack.n
         if url in ack.holders and max(store.hurt_at, store.flipped_at) < 0:
             return True
         return self.has_now(store, ack.chain, ack.n, before=before)
+
+    def _marked_at(self, store: Place, chain: str, n: int) -> int | None:
+        """The step at which a store got the mark of a restore of this chain; None if it has none."""
+        owner = owner_key(len(self.model(chain, n).state.ancestors) + 1)
+        return store.put_at[owner] if owner in store.bodies else None
 
     def _check_state(self, chain: str) -> None:
         """P6."""
