@@ -9,7 +9,7 @@ import pytest
 from sparklog.core.errors import InvalidInput
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
-from sparklog.storage.open_store import absolute_url, join_url, open_store
+from sparklog.storage.open_store import absolute_url, is_same_place, join_url, open_store
 
 
 def test_the_scheme_chooses_the_adapter(tmp_path: Path) -> None:
@@ -141,3 +141,10 @@ def test_an_address_without_slashes_is_no_path(address: str) -> None:
 def test_a_path_may_hold_an_at_sign(tmp_path: Path) -> None:
     open_store(str(tmp_path / "me@home")).put_if_absent("a", b"")
     assert (tmp_path / "me@home" / "a").exists()
+
+
+def test_an_address_that_can_not_be_opened_is_no_other_ones_place(tmp_path: Path) -> None:
+    """A mark on a store may have any address, and a restore compares it with its own."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert is_same_place((tmp_path / "link").as_uri(), tmp_path.as_uri())
+    assert not is_same_place("file:///a%ff", tmp_path.as_uri())
