@@ -364,14 +364,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE_STORES}test_of_two_addresses_of_a_store_the_one_where_it_is_in_its_registered_life_is_taken",),
     ),
     Guard(
-        "restore-chains-before",
-        "A store of the chain before the last restore is one of the cluster, if only a mark names that chain.",
-        "sparklog/client/restoring/found_stores.py",
-        "chains.update((owner.chain_id, owner.previous))",
-        "chains.add(owner.chain_id)",
-        (f"{_FOUND}test_a_store_that_was_added_after_a_restore_leads_to_those_from_before_it",),
-    ),
-    Guard(
         "restore-of-the-living-reads-on",
         "What a chain that is alive writes meanwhile is read, and no reason to refuse.",
         "sparklog/client/restoring/found_stores.py",

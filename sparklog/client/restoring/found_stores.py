@@ -228,11 +228,7 @@ class FoundStores:
 
     def _chains(self) -> set[str]:
         """The ids of all chains of the cluster that are named in the state, or in the marks of found stores."""
-        chains = set(self.head.state.lineage)
-        for found_store in self.found.values():
-            chains |= found_store.chains
-            chains.update(owner.previous for owner in found_store.owners.values())
-        return chains
+        return set(self.head.state.lineage).union(*(found_store.chains for found_store in self.found.values()))
 
     def _peers(self, store: StoreId) -> list[Peer]:
         return peers_on(self.found[store].target)
