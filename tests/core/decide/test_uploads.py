@@ -62,12 +62,9 @@ def test_the_smallest_and_largest_numbers_of_an_object_fit(changes: dict[str, An
     [
         ({"kind": ObjectKind.SEGMENT}, "of kind APPEND"),
         ({"partition": 0, "base_offset": 0, "leader_epoch": 0}, "of kind APPEND"),
-        (
-            {"upload_id": OBJECT.upload_id + "0"},
-            {"upload_id": OBJECT.upload_id + "\n"},
-            {"upload_id": "ab"},
-            "32 lower-case hex digits, found 'ab'",
-        ),
+        ({"upload_id": "ab"}, "32 lower-case hex digits, found 'ab'"),
+        ({"upload_id": OBJECT.upload_id + "0"}, "32 lower-case hex digits"),
+        ({"upload_id": OBJECT.upload_id + "\n"}, "32 lower-case hex digits"),
         ({"upload_id": "AB" * 16}, "32 lower-case hex digits"),
         ({"upload_id": "/." * 16}, "32 lower-case hex digits"),
         ({"holders": ()}, "at least one holder"),
