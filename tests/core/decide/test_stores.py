@@ -13,7 +13,6 @@ from sparklog.core.commands import (
     CreateTopic,
     FenceStore,
     HeldEnd,
-    MoveLogStart,
     NewStore,
     RegisterStore,
     RemoveStore,
@@ -260,15 +259,6 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
     assert log.replicas(1) == "a:ac a2 b2 c2 hw2"  # in sync again by a report under the new registration
     log.report("b", 2, 1)
     assert log.replicas(1) == "a:abc a2 b2 c2 hw2"
-
-
-def test_a_store_that_was_wiped_is_level_with_the_log_start(log: ReplicatedLog) -> None:
-    """Below it there is nothing that it could lack."""
-    log.write("abc", 2)
-    log.write("abc", 2)
-    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(2)))
-    log.submit(ReportLoss(B, 1, "i-other"))
-    assert log.replicas() == "a:ac a4 b2 c4 hw4"
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
