@@ -26,6 +26,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    NotEnoughReplicas,
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
@@ -259,6 +260,25 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
     assert log.replicas(1) == "a:ac a2 b2 c2 hw2"  # in sync again by a report under the new registration
     log.report("b", 2, 1)
     assert log.replicas(1) == "a:abc a2 b2 c2 hw2"
+
+
+def test_a_loss_is_not_harmless_while_the_store_that_has_everything_cannot_be_reached(log: ReplicatedLog) -> None:
+    """Another one can, but has less than the damaged store."""
+    for store in "bc":
+        log.fence(store)
+        log.register(store)
+    for _ in range(2):
+        log.write_to_leader("a", 2)
+    log.report("b", 2)
+    log.submit(AgentDown(A, log.registration("a")))
+    assert log.replicas() == "a:a a4 b2 c0 hw4"
+    held = (HeldEnd(TOPIC, PartitionIndex(0), Offset(0)),)
+    loss = ReportLoss(B, log.registration("b"), log.state.stores[B].incarnation, held, harmless=True)
+    with pytest.raises(NotEnoughReplicas, match="needs a replica beside store b that has everything up to offset 2"):
+        log.submit(loss)
+    log.submit(AgentUp(A, log.registration("a")))
+    log.submit(loss)
+    assert log.replicas() == "a:a a4 b0 c0 hw4"
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
