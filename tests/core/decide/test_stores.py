@@ -281,6 +281,17 @@ def test_a_loss_is_not_harmless_while_the_store_that_has_everything_cannot_be_re
     assert log.replicas() == "a:a a4 b0 c0 hw4"
 
 
+def test_a_loss_is_not_harmless_if_the_next_leader_lacks_records_that_another_replica_has(log: ReplicatedLog) -> None:
+    for _ in range(2):
+        log.write_to_leader("a", 2)
+    log.report("b", 2)
+    log.report("c", 4)
+    assert log.replicas() == "a:abc a4 b2 c4 hw2"
+    held = (HeldEnd(TOPIC, PartitionIndex(0), Offset(2)),)
+    with pytest.raises(NotEnoughReplicas, match="needs a replica beside store a that has everything up to offset 4"):
+        log.submit(ReportLoss(A, log.registration("a"), log.state.stores[A].incarnation, held, harmless=True))
+
+
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
     with pytest.raises(OffsetOutOfRange, match="up to 1, the log ends at 0"):
         log.lose("a", (0, 1))
