@@ -71,8 +71,9 @@ class Terms:
         """An entry landed. Checks 16, 17 and 19."""
         epoch = entry.author.epoch
         ids = {command.command_id for command in entry.commands}
-        # An election may forget an append, and then a retry is a first write again. Check 3 is for values.
-        others = {command.command_id for command in entry.commands if not _is_append(command)}
+        # An election may forget an append, and then a retry is a first write again. Check 3 is for values. A CLAIM that
+        # is repeated changes nothing, so the state does not keep its id. Check 16 is for epochs.
+        others = {command.command_id for command in entry.commands if not _may_repeat(command)}
         if fenced:
             self.world.faults.count("fenced-entry")
             self._ignored |= ids
@@ -160,5 +161,5 @@ class Terms:
         self.world.faults.count("silent-agent")
 
 
-def _is_append(command: AppliedCommand) -> bool:
-    return any(isinstance(record, Appended | AppendedByReference) for record in command.records)
+def _may_repeat(command: AppliedCommand) -> bool:
+    return any(isinstance(record, Appended | AppendedByReference | CoordinationClaimed) for record in command.records)

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import sparklog
+from sparklog.chain.follow.follower import Follower
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.client.restoring.restore_checks import check_lost
 from sparklog.core.commands import NewStore, RegisterStore
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.errors import Conflict, StoreUnavailable
+from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
 from sparklog.core.types import EntryNumber, StoreId
+from sparklog.log.cluster_stores import open_metadata
 from sparklog.storage.keys import snapshot_key
 from tests.client.lost_cluster import LostCluster, append, flip
 
@@ -127,3 +130,20 @@ def test_a_store_that_is_left_out_is_not_looked_for_though_it_is_there(tmp_path:
     stores = FoundStores(lost.new_url, given, (StoreId("c"),), storage_settings({}), accept_loss=False)
     stores.find()
     assert sorted(stores.found) == ["b"]
+
+
+def test_a_restored_chain_whose_place_cannot_be_read_may_well_be_lost(tmp_path: Path) -> None:
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    shutil.rmtree(lost.url)
+    lost.restore("b")
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    with pytest.raises(Conflict, match="is not lost"):
+        check_lost(stores, storage_settings({}))
+    for entry in Path(lost.new_url).glob("meta/*/**/*"):
+        if entry.is_file():
+            entry.write_bytes(b"damaged")
+    with pytest.raises(SparklogError):
+        Follower(open_metadata(lost.new_url, storage_settings({}))).catch_up()
+    check_lost(stores, storage_settings({}))

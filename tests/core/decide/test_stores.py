@@ -13,7 +13,6 @@ from sparklog.core.commands import (
     CreateTopic,
     FenceStore,
     HeldEnd,
-    MoveLogStart,
     NewStore,
     RegisterStore,
     RemoveStore,
@@ -27,6 +26,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    NotEnoughReplicas,
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
@@ -262,13 +262,34 @@ def test_of_another_life_of_a_store_only_what_was_found_again_is_held() -> None:
     assert log.replicas(1) == "a:abc a2 b2 c2 hw2"
 
 
-def test_a_store_that_was_wiped_is_level_with_the_log_start(log: ReplicatedLog) -> None:
-    """Below it there is nothing that it could lack."""
-    log.write("abc", 2)
-    log.write("abc", 2)
-    log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(2)))
-    log.submit(ReportLoss(B, 1, "i-other"))
-    assert log.replicas() == "a:ac a4 b2 c4 hw4"
+def test_a_loss_is_not_harmless_while_the_store_that_has_everything_cannot_be_reached(log: ReplicatedLog) -> None:
+    """Another one can, but has less than the damaged store."""
+    for store in "bc":
+        log.fence(store)
+        log.register(store)
+    for _ in range(2):
+        log.write_to_leader("a", 2)
+    log.report("b", 2)
+    log.submit(AgentDown(A, log.registration("a")))
+    assert log.replicas() == "a:a a4 b2 c0 hw4"
+    held = (HeldEnd(TOPIC, PartitionIndex(0), Offset(0)),)
+    loss = ReportLoss(B, log.registration("b"), log.state.stores[B].incarnation, held, harmless=True)
+    with pytest.raises(NotEnoughReplicas, match="needs a replica beside store b that has everything up to offset 2"):
+        log.submit(loss)
+    log.submit(AgentUp(A, log.registration("a")))
+    log.submit(loss)
+    assert log.replicas() == "a:a a4 b0 c0 hw4"
+
+
+def test_a_loss_is_not_harmless_if_the_next_leader_lacks_records_that_another_replica_has(log: ReplicatedLog) -> None:
+    for _ in range(2):
+        log.write_to_leader("a", 2)
+    log.report("b", 2)
+    log.report("c", 4)
+    assert log.replicas() == "a:abc a4 b2 c4 hw2"
+    held = (HeldEnd(TOPIC, PartitionIndex(0), Offset(2)),)
+    with pytest.raises(NotEnoughReplicas, match="needs a replica beside store a that has everything up to offset 4"):
+        log.submit(ReportLoss(A, log.registration("a"), log.state.stores[A].incarnation, held, harmless=True))
 
 
 def test_no_more_than_the_log_can_be_held(log: ReplicatedLog) -> None:
