@@ -113,6 +113,7 @@ class History:
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
         self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._snapshots: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._ever_told: dict[str, set[str]] = defaultdict(set)  # stores that were told of a store, by its id
         self.url_of: dict[str, str] = {}  # chains' places
 
     # ---- what is seen ---------------------------------------------------------------------------
@@ -135,6 +136,8 @@ class History:
                     self._ghosts[body].add(place.url)
                 else:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
+            elif chain == "peers":
+                self._ever_told[rest.partition("/")[0]].add(place.url)
             elif rest.startswith("snapshot/") and not self._is_marked_for_another(place, chain):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
 
@@ -220,18 +223,22 @@ class History:
         return self.generations[-1].chain if self.generations else self.root
 
     def _beside(self, left_out: set[str], generation: Generation) -> set[str]:
-        """The stores left out, and those that only such stores were told of: nobody could know of them."""
+        """The stores left out, and those that only such stores were told of: nobody could know of them.
+
+        A store that was wiped since it was told counts: an operator wipes stores that were removed.
+        """
         then = self.model(generation.parent, generation.last).state.stores.values()
         found = {store.url for store in then} - left_out
         unknown = set(self.stores) - found - left_out
-        while more := {url for url in unknown if not self._told_of(url) or self._told_of(url) & found}:
+        told = {url: self._ever_told[_store_at(url)] for url in unknown}
+        while more := {url for url in unknown if not told[url] or told[url] & found}:
             found |= more
             unknown -= more
         return unknown | left_out
 
     def _told_of(self, url: str) -> set[str]:
-        """The stores that were told of a store."""
-        prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
+        """The stores that know of a store now."""
+        prefix = f"{COPIES}peers/{_store_at(url)}/"
         return {other for other, store in self.stores.items() if store.keys(prefix)}
 
     # ---- models ---------------------------------------------------------------------------------
@@ -524,4 +531,9 @@ class History:
 
 def _named(urls: Iterable[str]) -> str:
     """Stores by their short names."""
-    return ",".join(sorted(url.rpartition("store-")[2] for url in urls)) or "none"
+    return ",".join(sorted(map(_store_at, urls))) or "none"
+
+
+def _store_at(url: str) -> str:
+    """The id of the store at an address."""
+    return url.rpartition("store-")[2]
