@@ -52,6 +52,7 @@ class Chains:
         self.began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
         self.root = ""  # the first chain
         self.ghosts: dict[bytes, set[str]] = {}  # entries that took a slot again in a wiped place; their holders
+        self.ever_told: dict[str, set[str]] = defaultdict(set)  # stores that were told of a store, by its id
         self.url_of: dict[str, str] = {}  # chains' places
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
         self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -77,6 +78,8 @@ class Chains:
                     self.ghosts[body].add(place.url)
                 else:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
+            elif chain == "peers":
+                self.ever_told[rest.partition("/")[0]].add(place.url)
             elif rest.startswith("snapshot/") and not self._is_marked_for_another(place, chain):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
 
@@ -217,8 +220,8 @@ class Chains:
         return next((at for at in range(n, first, -1) if self.wanted(chain, at)), first)
 
     def told_of(self, url: str) -> set[str]:
-        """The stores that were told of a store."""
-        prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
+        """The stores that know of a store now."""
+        prefix = f"{COPIES}peers/{store_at(url)}/"
         return {other for other, store in self.stores.items() if store.keys(prefix)}
 
     def marked(self, chain: str) -> set[str]:
@@ -228,3 +231,8 @@ class Chains:
             for url, store in self.stores.items()
             if any(chain.encode() in store.bodies[key] for key in store.keys(OWNERS))
         }
+
+
+def store_at(url: str) -> str:
+    """The id of the store at an address."""
+    return url.rpartition("store-")[2]

@@ -36,6 +36,9 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "copies of a life that no entry knows are taken for a way to restore": (80089,),
     # One more: all stores are set back that had the entry which lowers metadata.copies to 0, so no restore knows of it.
     "an old chain goes on without copies after an entry that no store has any more": (40035,),
+    # One more: the operator of the lost chain has removed and wiped the one store that was told of another one. The
+    # restore had left it out.
+    "a store is taken for one that a restore could find, as the one that was told of it is wiped": (30204,),
 }
 
 # A seed for each guard of `tests/guards/` that breaks a promise when the guard is gone.

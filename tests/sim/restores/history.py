@@ -130,11 +130,15 @@ class History(Chains):
         return self.generations[-1].chain if self.generations else self.root
 
     def _beside(self, left_out: set[str], generation: Generation) -> set[str]:
-        """The stores left out, and those that only such stores were told of: nobody could know of them."""
+        """The stores left out, and those that only such stores were told of: nobody could know of them.
+
+        A store that was wiped since it was told counts: an operator wipes stores that were removed.
+        """
         then = self.model(generation.parent, generation.last).state.stores.values()
         found = {store.url for store in then} - left_out
         unknown = set(self.stores) - found - left_out
-        while more := {url for url in unknown if not self.told_of(url) or self.told_of(url) & found}:
+        told = {url: self.ever_told[store_at(url)] for url in unknown}
+        while more := {url for url in unknown if not told[url] or told[url] & found}:
             found |= more
             unknown -= more
         return unknown | left_out
@@ -312,4 +316,4 @@ class History(Chains):
 
 def _named(urls: Iterable[str]) -> str:
     """Stores by their short names."""
-    return ",".join(sorted(url.rpartition("store-")[2] for url in urls)) or "none"
+    return ",".join(sorted(map(store_at, urls))) or "none"
