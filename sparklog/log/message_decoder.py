@@ -110,7 +110,7 @@ class MessageDecoder:
         return [stored.column(column) for column in wanted.columns]
 
     def _check_claims(self, claimed: int, packable: int) -> None:
-        """Before any memory is allocated: small buffers may claim much, and several may share the same bytes."""
+        """Refuse large claims before memory is allocated: small buffers may claim much, and several may share bytes."""
         if claimed > min(LARGEST_BATCH_BYTES, packable):
             raise Malformed(f"buffers of {claimed} bytes before compression")
         if claimed > self._most_bytes:

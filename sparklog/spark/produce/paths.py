@@ -126,7 +126,7 @@ def check_files(root: str, below: Iterable[tuple[str, ...]] | None, file_filter:
     """Check what Spark would leave out of the file or folder `root`. `below`: its files; None if it is a file.
 
     A file or folder is hidden from Spark if its name begins with _ or a dot. Returns the files in hidden folders, which
-    were put aside. Known marks such as _SUCCESS and _temporary don't count. Raises InvalidInput for other files that
+    may be left out. Known marks such as _SUCCESS and _temporary don't count. Raises InvalidInput for other files that
     Spark would not read: hidden files, and files in subfolders unless it is to read all below. Spark descends only into
     NAME=VALUE folders, and then ignores files beside them. A folder `value=…` is refused as well: it would replace the
     column that holds the lines.
