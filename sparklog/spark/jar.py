@@ -52,7 +52,7 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     if HANGING_UDF_SETTING is None or setting(HANGING_UDF_SETTING) == "false":
         return None
-    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_UDF_SETTING}=false"
+    return f"in Spark 4.2.0, a Python udf hangs on columns, also those of Parquet: set {HANGING_UDF_SETTING}=false"
 
 
 def check_reader(reader: str) -> None:
