@@ -44,7 +44,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def function_advice(setting: Callable[[str], str | None]) -> str | None:
-    """Return what to set so that `udf` does not hang in this Spark; None if nothing is to be set.
+    """Return what to set so that a Python `udf` does not hang in this Spark; None if nothing needs to be set.
 
     `setting` returns the value of a setting of Spark, or None.
     """

@@ -47,7 +47,7 @@ HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class _ByUpload(NamedTuple):
-    """The numbers of all rows of a block, sorted by `low`, their `upload_low`."""
+    """The rows of a block sorted by their `upload_low`, and that column (`low`) in the same order."""
 
     rows: Column
     low: Column

@@ -128,7 +128,7 @@ def _of_leaves(type_: DataType, leaf: Callable[[DataType], DataType]) -> DataTyp
 
 
 def _refused_type(type_: DataType) -> DataType | None:
-    """The type in `type_`, or itself, that can't be read from JSON; None if there is none."""
+    """The first type inside `type_`, or `type_` itself, that can't be read from JSON; None if all can."""
     from pyspark.sql import types
 
     if isinstance(type_, types.StructType):

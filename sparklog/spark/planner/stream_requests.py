@@ -167,7 +167,7 @@ def _text(positions: StreamPositions) -> str:
 def _plan_micro_batch(payload: bytes) -> bytes:
     """Return the plan of a micro-batch's write, as JSON; null if the Python data source must write it instead.
 
-    Raises the errors of `begin_stream_write`, and InvalidInput if Spark does not name the micro-batch.
+    Raises the errors of `plan_micro_batch`, and InvalidInput if Spark does not name the micro-batch.
     """
     request = msgspec.json.decode(payload, type=_PlanRequest)
     parsed = options_for_java(request.options, request.schema, parse_stream_write_options)

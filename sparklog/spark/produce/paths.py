@@ -95,14 +95,14 @@ def _plain(path: str) -> str:
 
 
 class FileFilter(NamedTuple):
-    """The options by which Spark finds files. `all_below`: in all subfolders. `names`: only files that match it."""
+    """The options by which Spark finds files. `all_below`: in all subfolders. `names`: the pattern of their names."""
 
     all_below: bool
     names: str
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> FileFilter:
-        """The options for finding files among all reading options, whose names have no case."""
+        """Pick the options for finding files from all reading options, whose names are not case-sensitive."""
         given = {name.lower(): value for name, value in options.items()}
         names = given.get("pathglobfilter", "*")
         # Python's patterns have no braces: then every hidden file is checked.

@@ -52,7 +52,7 @@ def check_int96_times(frame: DataFrame) -> None:
 def _with_int96(frame: DataFrame) -> Iterator[tuple[StructType, dict[str, list[bool]], list[str]]]:
     """Yield the schemas that have INT96 columns, each with its files, as patterns that match only them.
 
-    With each schema comes whether its leaves are INT96, in their order, by the name of their top-level column.
+    Each schema comes with a map from its top-level columns to a list: for each leaf in order, True if it is INT96.
     """
     from pyspark.sql.types import StructType
 
