@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from sparklog.core.errors import InvalidInput, NotFound, SparklogError
 
-_OURS: Final = re.compile(r"sparklog\.core\.errors\.\w+: ([A-Z_]+): ([^\n]*)")
+_OURS: Final = re.compile(r"sparklog\.core\.errors\.(\w+): [A-Z_]+: ([^\n]*)")
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)")
 _SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*")
 _PY4J: Final = "An error occurred while calling "
@@ -57,7 +57,7 @@ def explained(error: Exception, what: str) -> SparklogError:
     if isinstance(error, SparklogError):
         return error
     text = str(error)
-    kinds = {kind.code: kind for kind in _all_kinds(SparklogError)}
+    kinds = {kind.__name__: kind for kind in _all_kinds(SparklogError)}
     ours = _OURS.search(text)
     if ours is not None and ours[1] in kinds:
         return kinds[ours[1]](ours[2])

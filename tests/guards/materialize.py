@@ -89,15 +89,6 @@ GUARDS: Final = (
         "string",
     ),
     Guard(
-        "json-whole-number",
-        "A number with a fraction or a power of ten is no integer.",
-        _FIELDS,
-        'return sql.when(~token.rlike("[.eE]"), token.try_cast(type_))',
-        "return token.try_cast(type_)",
-        (_TOKENS,),
-        "smallint",
-    ),
-    Guard(
         "json-decimal-digits",
         "A number with more digits than a decimal has is not rounded.",
         _FIELDS,

@@ -157,7 +157,7 @@ class Places:
         table = 8 + self._int(8, "<I")
         self.version = self._field(table, 0)
         header = self._field(table, 2)
-        batch = header + self._int(header, "<I")
+        self.batch = batch = header + self._int(header, "<I")
         self.rows = self._field(batch, 0)
         self.nodes, self.node_count = self._vector(self._field(batch, 1))
         self.buffers, self.buffer_count = self._vector(self._field(batch, 2))

@@ -397,6 +397,22 @@ def test_metadata_of_another_version_are_refused(version: int) -> None:
     refused(message, f"metadata of version {version}")
 
 
+@pytest.mark.parametrize("count", [-1, 2**31 - 1])
+def test_a_vector_lies_within_the_metadata(count: int) -> None:
+    message = encoded()
+    struct.pack_into("<i", message, Places(message).nodes - 4, count)
+    refused(message, f"a vector of {count} elements")
+
+
+@pytest.mark.parametrize("field", [1, 2])
+def test_a_batch_has_nodes_and_buffers(field: int) -> None:
+    message = encoded()
+    table = Places(message).batch
+    vtable = table - struct.unpack_from("<i", message, table)[0]
+    struct.pack_into("<H", message, vtable + 4 + 2 * field, 0)
+    refused(message, "metadata that lack a part")
+
+
 @pytest.mark.parametrize("length", [-1, 2**31 - 1])
 def test_a_text_lies_within_the_metadata(length: int) -> None:
     message = bytes(encoded())

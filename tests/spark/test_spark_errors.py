@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.core.errors import InvalidInput, Landed, NotFound, OutcomeUnknown, RecordTooLarge, SparklogError
 from sparklog.spark.spark_errors import explained
+from sparklog.storage.http.calls import NoCoordinator
 
 WRAPPED = """[PYTHON_DATA_SOURCE_ERROR] Failed when Python data source instance raise error: Traceback:
   File "batch_writer.py", line 1, in write
@@ -18,6 +19,9 @@ def test_an_error_of_a_task_comes_back_as_itself() -> None:
     found = explained(RuntimeError(WRAPPED.format(kind="RecordTooLarge", code="RECORD_TOO_LARGE")), "a.csv")
     assert type(found) is RecordTooLarge
     assert str(found) == "RECORD_TOO_LARGE: what was wanted, [a, b) was found"
+    shared = explained(RuntimeError(WRAPPED.format(kind="InvalidInput", code="INVALID_REQUEST")), "a.csv")
+    assert NoCoordinator.code == InvalidInput.code
+    assert type(shared) is InvalidInput
 
 
 def test_an_unknown_outcome_stays_unknown() -> None:

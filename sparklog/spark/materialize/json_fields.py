@@ -222,7 +222,7 @@ def _converted_scalar(value: Column, type_: DataType) -> Column:
         case types.BooleanType():
             return sql.when(token == "true", sql.lit(True)).when(token == "false", sql.lit(False))
         case types.ByteType() | types.ShortType() | types.IntegerType() | types.LongType():
-            return sql.when(~token.rlike("[.eE]"), token.try_cast(type_))
+            return token.try_cast(type_)
         case types.DecimalType():
             return _let(token, lambda number: _decimal(number, type_))
         case types.DoubleType():

@@ -119,6 +119,8 @@ def check_path(path: str, local: Path | None, file_filter: FileFilter) -> None:
     if local is not None and local.is_file() and _is_hidden(local.name):
         raise _hidden_file_error(local.name, path)
     for root in [local] if local is not None else map(Path, glob.glob(_plain(path), include_hidden=True)):
+        if link := next((file for file in root.rglob("*") if file.is_symlink() and not file.exists()), None):
+            raise InvalidInput(f"{link} is a link to a file that is missing, which Spark would skip: remove it")
         check_files(str(root), files_below(root), file_filter)
 
 

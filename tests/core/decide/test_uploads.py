@@ -63,6 +63,8 @@ def test_the_smallest_and_largest_numbers_of_an_object_fit(changes: dict[str, An
         ({"kind": ObjectKind.SEGMENT}, "of kind APPEND"),
         ({"partition": 0, "base_offset": 0, "leader_epoch": 0}, "of kind APPEND"),
         ({"upload_id": "ab"}, "32 lower-case hex digits, found 'ab'"),
+        ({"upload_id": OBJECT.upload_id + "0"}, "32 lower-case hex digits"),
+        ({"upload_id": OBJECT.upload_id + "\n"}, "32 lower-case hex digits"),
         ({"upload_id": "AB" * 16}, "32 lower-case hex digits"),
         ({"upload_id": "/." * 16}, "32 lower-case hex digits"),
         ({"holders": ()}, "at least one holder"),
@@ -289,3 +291,10 @@ def test_an_upload_can_not_be_begun_in_the_future() -> None:
         late = msgspec.structs.replace(command, objects=(msgspec.structs.replace(named, n0=EntryNumber(n0)),))
         with pytest.raises(InvalidInput, match=f"an upload begins at a chain position up to {end}, found {n0}"):
             log.submit(late)
+
+
+def test_a_sealed_object_has_only_slices_of_its_own_partition() -> None:
+    check_uploads(LOG.state, [SEALED], [SLICE], ObjectKind.SEGMENT)
+    of_another = msgspec.structs.replace(SLICE, partition=PartitionIndex(1))
+    with pytest.raises(InvalidInput, match="a slice lies inside its object"):
+        check_uploads(LOG.state, [SEALED], [of_another], ObjectKind.SEGMENT)

@@ -126,6 +126,16 @@ def test_files_that_spark_would_leave_out_or_mistake_are_refused(
         checked(InputSource(f"{tmp_path}/{path}".rstrip("/")))
 
 
+def test_a_link_to_a_missing_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
+    assert checked(InputSource(str(tmp_path))).format == "csv"
+    (tmp_path / "c.csv").symlink_to(tmp_path / "none")
+    for path in (str(tmp_path), f"{tmp_path.parent}/{tmp_path.name}*"):
+        with pytest.raises(InvalidInput, match=r"c\.csv is a link to a file that is missing"):
+            checked(InputSource(path, None, "csv"))
+
+
 MARKS = ("_SUCCESS", ".part-0.crc", "._a.csv", ".DS_Store", "_temporary/0/b.csv", "_delta_log/_last_checkpoint")
 
 

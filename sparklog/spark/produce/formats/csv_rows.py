@@ -171,11 +171,12 @@ def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> 
     names = tuple(name if header and name.strip() else f"_c{at}" for at, name in enumerate(first))
     seen = {name.lower(): f"folder {name}=" for name in taken}
     for at, name in enumerate(names):
-        before = seen.setdefault(name.lower(), f"column {at + 1}")
-        if before != f"column {at + 1}":
+        here = f"{name!r} as column {at + 1}"
+        before = seen.setdefault(name.lower(), here)
+        if before != here:
             raise InvalidInput(
-                f"{place}: wanted columns with different names (case doesn't count), found {name!r} as {before} and "
-                f"as column {at + 1}: rename one, or read with --option header=false (columns _c0, _c1, …)"
+                f"{place}: wanted columns with different names (case doesn't count), found {before} and "
+                f"{here}: rename one, or read with --option header=false (columns _c0, _c1, …)"
             )
     return names
 

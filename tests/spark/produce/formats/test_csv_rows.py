@@ -115,10 +115,10 @@ def test_columns_have_their_own_names_or_are_refused() -> None:
     assert column_names(["a b", "", "c"], "f", True, []) == ("a b", "_c1", "c")
     assert column_names(["1", "1"], "f", False, []) == ("_c0", "_c1")
     with pytest.raises(
-        InvalidInput, match=r"f: wanted columns with different names .* found 'A' as column 1 and as column 2"
+        InvalidInput, match=r"f: wanted columns with different names .* found 'a' as column 1 and 'A' as column 2"
     ):
         column_names(["a", "A"], "f", True, [])
-    with pytest.raises(InvalidInput, match="as folder Year= and as column 1"):
+    with pytest.raises(InvalidInput, match=r"found folder Year= and '[Yy]ear' as column 1"):
         column_names(["year"], "f", True, ["Year"])
 
 
