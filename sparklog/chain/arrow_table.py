@@ -2,7 +2,7 @@
 
 Arrow reads the stored metadata here, unlike in `message_decoder.py`: only Python reads these tables, whole and at once.
 Arrow refuses a buffer that is not inside the file, or that does not unpack to the length it claims, and a full
-validation finds wrong offsets, texts and numbers of rows. In Java and for single columns there is nothing like it.
+validation finds wrong offsets, texts and numbers of rows. Java has no such checks, nor has Arrow for single columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NoArrowTable(ValueError):
 def read_table(body: bytes | memoryview, columns: Mapping[str, str]) -> pa.RecordBatch:
     """Read an Arrow IPC file of one batch that has `columns`, given with their Arrow types.
 
-    Raises NoArrowTable, which every error of Arrow becomes here. Only a lack of memory is no fault of the bytes.
+    Raises NoArrowTable in place of every error of Arrow, except a lack of memory, which is not the fault of the bytes.
     """
     import pyarrow as pa
 

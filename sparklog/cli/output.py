@@ -141,7 +141,7 @@ def human(name: str, value: Any) -> str:
     """Return `value` as human-readable text.
 
     If `name` ends with `_ms`, the text is a time in ISO UTC. If it ends with `_bytes`, the text is a size in binary
-    units. The text is printable, because many values are names that others have chosen.
+    units. The text is printable, because many values are names that others chose.
     """
     if value is None:
         return "-"

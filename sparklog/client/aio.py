@@ -365,9 +365,10 @@ class AsyncConsumer(AnswersKafkaMethods):
 
 
 def _shielded(work: asyncio.Future[T]) -> asyncio.Future[T]:
-    """Return a future that may be cancelled without cancelling `work`. Then asyncio does not report its error, either.
+    """Return a future that may be cancelled without cancelling `work`.
 
-    Without a waiter, asyncio would print the error of `work` when it is collected, long after the caller gave up.
+    If the caller gives up, asyncio does not report an error of `work` either. Otherwise it would print the error much
+    later, when `work` is collected as garbage.
     """
     work.add_done_callback(_retrieve)
     return asyncio.shield(work)

@@ -114,7 +114,7 @@ class Principal(msgspec.Struct, frozen=True):
         return any(right.covers(verb, topic) for right in self.rights)
 
 
-# The jobs that a coordinator starts itself. Their token is known only to that coordinator.
+# The jobs that a coordinator starts itself. Only that coordinator knows their token.
 JOBS_PRINCIPAL: Final = Principal("sparklog-jobs", (Right(Verb.MAINTAIN, ALL),))
 # Any client of a coordinator that listens on its own machine only and has no access file.
 ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))

@@ -272,7 +272,7 @@ class ClusterState:
 
     @property
     def copies_wanted(self) -> int:
-        """Number of other stores that must have entry `n`: the greater value of metadata.copies, before or after it."""
+        """Number of other stores that must have entry `n`: the larger of metadata.copies before and after it."""
         copies = effective_cluster(self.config).metadata_copies if self.config else 0
         lowered = self.copies_lowered
         return max(copies, lowered.copies_before) if lowered is not None and lowered.n == self.n else copies

@@ -17,9 +17,9 @@ StoreId = NewType("StoreId", str)  # a place of replicas, as a broker is in Kafk
 ProducerId = NewType("ProducerId", int)  # given by the chain
 CommandId = NewType("CommandId", str)  # 32 hex digits, drawn once by the author of a command
 UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attempt and object
-# Texts of commands and requests. The limits are those of the decoder, so that no check ever works on millions of
-# characters. They are far above those of the checks, whose errors name the kind of name. Records have no such limits:
-# a chain that was written can be read.
+# Texts in commands and requests. The decoder enforces these limits, so that no check ever works on millions of
+# characters. The checks have much lower limits, and their errors say which text is too long. Records have no limits, so
+# a chain that was written can always be read.
 Name = Annotated[str, msgspec.Meta(max_length=1_000)]
 CommandStoreId = Annotated[StoreId, msgspec.Meta(max_length=1_000)]
 Text = Annotated[str, msgspec.Meta(max_length=65_536)]

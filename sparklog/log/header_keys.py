@@ -1,8 +1,8 @@
 """The keys of headers: UTF-8, and never null, as in Kafka. Checked when records are written.
 
 Kafka's clients refuse null keys, and Kafka's readers refuse the records that have some. Arrow and Spark let other bytes
-than UTF-8 pass as text (`cast(X'FF' AS STRING)`), and then fail where such a text is shown. Objects may have such keys
-although writers refuse them: so readers see U+FFFD in place of the bytes, as Java and Python show broken text.
+than UTF-8 pass as text (`cast(X'FF' AS STRING)`), and then fail where such a text is shown. Writers refuse such keys,
+but an object may have them all the same. Then readers see U+FFFD in their place, as Java and Python show broken text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The index of a data object: one row per record batch, stored beside the object as an Arrow IPC file.
 
 Everything in the index follows from the object, so a missing or damaged index can be rebuilt exactly. It says to which
-topic and partition each batch belongs: `cut_to_slice` compares this with the chain before any batch is read, because a
-name in the chain is only what the author of a command has claimed. Its columns are
-those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
-minima and maxima per column); existing columns keep their meaning.
+topic and partition each batch belongs. `cut_to_slice` compares this with the chain before any batch is read, because
+the chain has only what the author of a command claimed.
+
+Its columns are those of `Index`. The schema's metadata has the format number. Columns may be added under the same
+number (for example minima and maxima per column); existing columns keep their meaning.
 
 The index of a compacted segment has its own format number and two more columns: the offsets of the first and the last
 record of each batch. So the batch that has an offset is found without reading any batch.

@@ -110,7 +110,7 @@ class MessageDecoder:
         return [stored.column(column) for column in wanted.columns]
 
     def _check_claims(self, claimed: int, packable: int) -> None:
-        """Before any memory is allocated: small buffers may claim much, and several may share the same bytes."""
+        """Refuse large claims before memory is allocated: small buffers may claim much, and several may share bytes."""
         if claimed > min(LARGEST_BATCH_BYTES, packable):
             raise Malformed(f"buffers of {claimed} bytes before compression")
         if claimed > self._most_bytes:
@@ -167,7 +167,7 @@ class _StoredColumns:
         return pa.Array.from_buffers(_BYTES, rows, buffers, nulls)
 
     def _pairs(self, node: int, buffer: int) -> pa.Array:
-        """The headers of all rows: nodes and buffers of the pairs, of their keys, and of their values."""
+        """The headers of all rows. `node`, `buffer`: the first of the pairs; those of keys, then of values, follow."""
         (count, nulls), (keys, null_keys), (values, null_values) = (self._node(node + at) for at in range(3))
         if not count == keys == values or not 0 <= count <= _MOST_ROWS:
             raise Malformed("headers of different lengths")

@@ -145,7 +145,7 @@ class _Flatbuffer:
         return field + self.number(INT32, field)
 
     def pairs_of_numbers(self, field: int) -> tuple[int, ...]:
-        """The vector of structs of two int64, in one row."""
+        """The numbers in a vector of structs of two int64, in order."""
         at = self.target(field)
         count = self.number(INT32, at)
         if not 0 <= count <= len(self._bytes):

@@ -1,4 +1,4 @@
-"""Convert numbers between numpy and Arrow, without a copy and without pandas.
+"""Convert numbers and offsets between numpy and Arrow, without a copy and without pandas.
 
 `pa.array`, `to_numpy` and `pa.scalar` import pandas wherever it is installed, which takes as long as importing Spark
 and Arrow. Spark starts a Python process for each step of a query, so a step that reads or plans avoids pandas.

@@ -23,7 +23,7 @@ COMPACTED_FORMAT: Final = b"4"  # a column has the offset of each record
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-# The same as stored: that keys are UTF-8 is checked when they are written, and not when they are decoded.
+# Headers as stored: writers check that keys are UTF-8, decoders do not.
 STORED_HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())])))
 
 RAW_SCHEMA: Final = pa.schema(

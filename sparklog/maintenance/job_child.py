@@ -2,9 +2,9 @@
 
 If SETTINGS_ON_STDIN is in the environment, the parent process first writes one line to stdin: the settings with which
 the job reaches the cluster, as JSON of `StorageSettings`. A token among arguments could be read by others. Without it,
-as in a command of the user's around this one, the job uses its own settings. The parent keeps its end of stdin open.
-When that end is closed, this process ends at once. So no job continues after its scheduler was killed. Being killed is
-safe for a job at any point (`job_frame.py`).
+for example if a user's own command wraps this one, the job uses its own settings. The parent keeps its end of stdin
+open. When that end is closed, this process ends at once. So no job continues after its scheduler was killed. Being
+killed is safe for a job at any point (`job_frame.py`).
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class JobCommand:
     """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template from `command_words`.
 
     A run that takes longer than `longest_run_ms` is stopped, and counts as broken off. `settings` are given to the jobs
-    of LOCAL through a pipe, and to no other command: it may run on another machine, and has a token of its own.
+    of LOCAL only, through a pipe: another command may run on another machine, and has a token of its own.
     """
 
     def __init__(

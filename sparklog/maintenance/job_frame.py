@@ -188,9 +188,9 @@ class JobFrame:
     def check_clock(self) -> None:
         """Raise InvalidInput if this machine's clock is more than a day ahead of the coordinator's or the store's.
 
-        A store on a server shows its own clock: it says when it got an object. If the newest entry is old, and no
-        coordinator is in force, put an object, and delete it (not in a dry run). A folder of this machine has no other
-        clock.
+        A store on a server says by its own clock when it got an object, such as the newest entry. If that entry is
+        old, and no coordinator is in force, this method puts an object for the purpose and deletes it (not in a dry
+        run). A folder has only the clock of its machine, so there is nothing to compare.
         """
         state, store, now_ms = self.connection.follower.state, self.connection.follower.store, self.clock.now_ms()
         check_clock(state, now_ms)
@@ -209,7 +209,7 @@ class JobFrame:
     def shown_ms(self) -> int:
         """Return this machine's time, or the earlier one that recent entries show (`time_shown`).
 
-        On a quiet chain it is far too early. Use it for what may be forgotten late, but never early.
+        On a quiet chain it is far too early. Use it for things that may expire late, but never early.
         """
         return time_shown(self.connection.follower.store, self._began_at, self.clock.now_ms())
 

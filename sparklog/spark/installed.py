@@ -74,7 +74,7 @@ __all__ = [
 _DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
 _SPARKS_OF_DELTA: Final = ("4.0", "4.1", "4.2")
 
-# In Spark 4.2.0, `udf` hangs over columns of any source (SPARK-58241), unless this setting is false.
+# In Spark 4.2.0, a Python `udf` hangs on columns of any source (SPARK-58241), unless this setting is false.
 HANGING_UDF_SETTING: Final = (
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled" if pyspark.__version__ == "4.2.0" else None
 )

@@ -44,7 +44,7 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def function_advice(setting: Callable[[str], str | None]) -> str | None:
-    """Return what to set so that `udf` does not hang in this Spark; None if nothing is to be set.
+    """Return what to set so that a Python `udf` does not hang in this Spark; None if nothing needs to be set.
 
     `setting` returns the value of a setting of Spark, or None.
     """
@@ -52,7 +52,7 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     if HANGING_UDF_SETTING is None or setting(HANGING_UDF_SETTING) == "false":
         return None
-    return f"in Spark 4.2.0, udf hangs over columns, also those of Parquet: set {HANGING_UDF_SETTING}=false"
+    return f"in Spark 4.2.0, a Python udf hangs on columns, also those of Parquet: set {HANGING_UDF_SETTING}=false"
 
 
 def check_reader(reader: str) -> None:

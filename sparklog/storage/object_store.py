@@ -20,7 +20,8 @@ Bytes = bytes | bytearray | memoryview
 class StoredKey:
     """One object of a listing. `modified_ms` is the time of the last change, in ms since the epoch.
 
-    It comes from the store's clock. A job whose clock is days ahead of it does not begin. No safety rests on it.
+    It comes from the store's clock. A job does not begin if its own clock is days ahead of that. Safety never depends
+    on it.
     """
 
     key: str

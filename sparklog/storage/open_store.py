@@ -91,7 +91,7 @@ def is_elsewhere(cluster_url: str, store_url: str) -> bool:
 
 
 def shown_url(cluster_url: str, store_url: str) -> str:
-    """Return the absolute address of a registered store; as it is registered if that can't be opened."""
+    """Return the absolute address of a registered store, or the registered address if that can't be opened."""
     try:
         return join_url(cluster_url, store_url)
     except InvalidInput:

@@ -101,7 +101,7 @@ class _Amount(msgspec.Struct, frozen=True):
 
 
 class VacuumFigures(msgspec.Struct, frozen=True):
-    """Objects that a vacuum planned to delete, and deleted. `metadata`, `metadata_done`: those of the chain itself."""
+    """Objects that a vacuum planned to delete, and deleted. `metadata`, `metadata_done`: those of the chain alone."""
 
     planned: _Amount
     done: _Amount

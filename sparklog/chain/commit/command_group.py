@@ -74,8 +74,8 @@ class Ticket:
     def fail(self, error: SparklogError) -> None:
         """End the command with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed.
 
-        Even then, a refusal of the store keeps its code: callers retry OutcomeUnknown, but only an operator can end a
-        refusal.
+        Even then, a refusal of the store keeps its code: callers retry after OutcomeUnknown, but only an operator can
+        remove the cause of a refusal.
         """
         self.error = error
         maybe = self.sent or self.submission.in_doubt

@@ -27,7 +27,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def encoded_beginning(beginning: Beginning) -> bytes:
-    """Return the bytes of the object that has the whole beginning (its key: `keys.restore_key`), with a checksum."""
+    """Return the body, with a checksum, of the object that holds the whole beginning. Its key is `keys.restore_key`."""
     return frame("restore", msgspec.msgpack.encode(beginning))
 
 

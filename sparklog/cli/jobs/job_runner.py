@@ -23,7 +23,7 @@ JOB_COMMAND = typer.Option(
 
 
 class NewJobRunner(Protocol):
-    """A function that makes the job runner for a cluster's address. `settings`: as of `JobCommand`."""
+    """A function that makes the job runner for a cluster's address. `settings`: as in `JobCommand`."""
 
     def __call__(self, cluster: str, *, settings: StorageSettings = ...) -> JobCommand: ...
 

@@ -21,7 +21,7 @@ from sparklog.storage.keys import owner_key
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
     """Raise Conflict if the newest chain is not lost: an earlier restore began it, and its address still has it.
 
-    Works with the marks and the id of that chain alone: its copies need not be readable.
+    Needs only the marks and the id of that chain, so its copies may be unreadable.
     """
     marks = [mark for found_store in stores.found.values() for mark in found_store.owners.values()]
     for place in sorted({mark.cluster for mark in marks if mark.chain_id == stores.chain_id}):

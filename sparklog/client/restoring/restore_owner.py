@@ -87,7 +87,7 @@ def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) 
 
 
 def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Conflict:
-    """The error for a store that a restore with the mark `other` has marked; that restore may have begun or not."""
+    """The error for a store that has the mark `other` of another restore, which may have begun or not."""
     return Conflict(
         f"store {store} at {stores.found[store].target.url} is marked by a restore of cluster {other.previous} to "
         f"{other.cluster}: finish that restore, with --cluster {other.cluster}; or give it up, with --take-over, which "

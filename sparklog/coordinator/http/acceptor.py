@@ -1,7 +1,7 @@
-"""Accepts the connections of a coordinator: each is counted from then on, before TLS has said a word.
+"""Accepts the connections of a coordinator, and counts each from then on, even before its TLS handshake.
 
-uvicorn's own way counts a connection once its TLS handshake is complete, so connections without one take all files that
-the process may open. Here accepting stops at the limit. The others then wait in the listener's backlog.
+uvicorn counts a connection only after its TLS handshake, so connections that never complete one could use up all files
+that the process may open. Here accepting stops at the limit, and further connections wait in the listener's backlog.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from sparklog.coordinator.http.server_connections import Connections, ServerConnection
 
 AT_ONCE: Final = 64  # connections accepted before the event loop turns to other work
-RETRY_S: Final = 0.1  # after that time, look whether another connection can be accepted
+RETRY_S: Final = 0.1  # the pause before another attempt to accept a connection
 _log = logging.getLogger("sparklog.coordinator")
 
 

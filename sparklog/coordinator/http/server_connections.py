@@ -60,7 +60,7 @@ class Connections:
         self.table: ConnectionTable[ServerConnection] = ConnectionTable(limits)
         self.refused = 0
         self._sweeping: asyncio.TimerHandle | None = None
-        self._reported_s: dict[str, float] = {}  # when the log said this last
+        self._reported_s: dict[str, float] = {}  # by text: the time when it was last logged
 
     @property
     def protocol(self) -> Callable[..., ServerConnection]:
@@ -113,7 +113,7 @@ class Connections:
         self._report(now_s, "no connection can be accepted: %s; trying again", error.strerror)
 
     def _report(self, now_s: float, text: str, *values: object) -> None:
-        """Log a warning, each `text` at most once in REPORT_EVERY_S."""
+        """Log a warning, unless the same `text` was logged in the last REPORT_EVERY_S seconds."""
         last_s = self._reported_s.get(text)
         if last_s is None or now_s >= last_s + REPORT_EVERY_S:
             self._reported_s[text] = now_s

@@ -93,7 +93,7 @@ def _environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """A value as the page shows it: others have chosen many names, which could change the direction of other text."""
+    """Return a value as the page shows it: no name that others chose may change the direction of the text around it."""
     return printable(value, "\n\r\t") if type(value) is str else value
 
 

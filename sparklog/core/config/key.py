@@ -123,8 +123,8 @@ def text_of(value: ConfigValue) -> str:
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that was most likely meant by `name`, ignoring case; None if none is close.
 
-    `likeness`, from 0 to 1, is the similarity required (`difflib`). No name is close to one of more than
-    MOST_NAME_CHARACTERS. Of many known names, only those that come next to `name` in the alphabet are compared.
+    `likeness`, from 0 to 1, is the similarity required (`difflib`). None, too, if `name` has more than
+    MOST_NAME_CHARACTERS. If there are many known names, `name` is compared only with its neighbours in the alphabet.
     """
     if len(name) > MOST_NAME_CHARACTERS:  # the comparison takes time that grows with both lengths
         return None

@@ -43,7 +43,7 @@ class Requests(msgspec.Struct, frozen=True):
 
 NONE: Final = Requests()
 OPEN: Final = Requests(gets=42, lists=2)  # more if the cluster is large, or the newest snapshot old
-START_JOB: Final = OPEN + Requests(lists=1)  # the store's clock is looked at
+START_JOB: Final = OPEN + Requests(lists=1)  # to compare its clock with the store's
 PLAN: Final = Requests(gets=2)  # the next entry, which is not there yet, and the void mark of its block
 NEXT_ENTRY: Final = Requests(gets=1)  # one for each process that follows the chain
 ENTRY: Final = Requests(puts=1, gets=1)  # the entry, and the void mark before the acknowledgement

@@ -248,7 +248,7 @@ def _begin_positions(submission: Submission) -> tuple[EntryNumber, ...]:
 
 
 def _check_begun(n: EntryNumber, submission: Submission) -> None:
-    """Refuse a command or an upload that begins after entry `n`: FLOOR would not pass it when it passes the others."""
+    """Refuse a command or an upload that claims to begin after entry `n`: FLOOR would pass it too late."""
     newest = max(_begin_positions(submission))
     if newest > n:
         what = "a command" if newest == submission.n0 else "an upload"

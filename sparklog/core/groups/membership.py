@@ -167,7 +167,7 @@ def instance_of(member_id: str) -> str | None:
 
 
 def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
-    """Raise InvalidCommitOffsetSize if a commit would be too large for an entry, InvalidInput if metadata is no text.
+    """Raise InvalidCommitOffsetSize if a commit is too large for an entry, InvalidInput if metadata isn't valid text.
 
     `with_records`: the commit comes with an append. Then the error gives other advice, because the offsets can't be
     committed in several parts.

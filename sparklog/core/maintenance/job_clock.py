@@ -15,7 +15,7 @@ def job_time(state: ClusterState, now_ms: int) -> int:
     """Return `now_ms`, a machine's time, or that of the coordinator in force if it is earlier.
 
     A coordinator in force writes an entry every few seconds, so the state's time is its time. Without one, the chain
-    may have been quiet for days, and only the machine's clock says so.
+    may have been quiet for days, so only the machine's clock counts.
     """
     return min(now_ms, state.time_ms) if state.coordinator.in_force else now_ms
 

@@ -57,7 +57,7 @@ class NamedUploads:
 def needed_by_others(state: ClusterState, due: Column) -> list[ObjectNumber]:
     """Return those of the retired objects `due` whose bytes must stay: an object that is not retired needs them.
 
-    More retired objects with that fault may be among them. Empty, unless an entry bypassed `check_uploads`.
+    The list may include other retired objects whose bytes must stay. Empty, unless an entry bypassed `check_uploads`.
     """
     needed: list[ObjectNumber] = []
     for numbers in state.objects.duplicate_uploads(due):

@@ -102,8 +102,8 @@ def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str]
     """Return the numbers of the retired objects whose deletion delay has passed, in ascending order (R-04).
 
     `topics`: only objects of these topics; None: of all topics. The delay of an object began with the entry that
-    retired it. `clock_ms` must come from this computer's clock, never from a user, because readers may read a retired
-    object until the delay ends. An object whose bytes another object needs is not due.
+    retired it. For a deletion, `clock_ms` must come from `job_time`, never from a user, because readers may read a
+    retired object until the delay ends. An object whose bytes another object needs is not due.
     """
     due = state.retired.due(clock_ms, topics)
     return np.setdiff1d(due, needed_by_others(state, due)) if len(due) else due

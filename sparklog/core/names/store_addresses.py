@@ -18,7 +18,7 @@ from sparklog.core.names.address_parts import (
 )
 
 MAX_LENGTH: Final = 2_048
-# The schemes of stores on servers, each with the one of canonical addresses. `open_store` has an adapter for each.
+# The schemes of stores on servers, each with the scheme of its canonical address. `open_store` has an adapter for each.
 ON_A_SERVER: Final = {
     "s3": "s3",
     "s3a": "s3",
@@ -75,7 +75,7 @@ def scheme_of(url: str) -> str | None:
 
 
 def check_ends(url: str) -> None:
-    """Raise InvalidInput if an address begins or ends with a blank: usually a slip, and the name of another folder."""
+    """Raise InvalidInput if an address begins or ends with a space: usually a slip, which would name another folder."""
     if url != url.strip():
         raise InvalidInput(f"the address of a store has no blank at its ends, found {url!r}")
 
@@ -89,7 +89,7 @@ def is_relative(url: str) -> bool:
 def check_store_address(url: str) -> None:
     """Raise InvalidInput unless `url` has the form of a store's address, absolute or relative to the cluster's.
 
-    Then `open_store` takes the address, unless it is relative and does not fit the cluster's.
+    `open_store` accepts every such address, except a relative one that does not fit the cluster's.
     """
     check_ends(url)
     if not url:

@@ -1,7 +1,8 @@
-"""The length limit for the names of a write: its label (`writeId`), the id of its application (`txnAppId`), the id
-of the run, and the digest of the input (`txnDigest`).
+"""The length limit for the names of a write.
 
-They are kept in entries and in the state, so they need a limit. It is that of Kafka's client and transactional ids.
+These are its label (`writeId`), the id of its application (`txnAppId`), the id of the run, and the digest of the input
+(`txnDigest`). They are kept in entries and in the state, so they need a limit. It is that of Kafka's client and
+transactional ids.
 """
 
 from __future__ import annotations

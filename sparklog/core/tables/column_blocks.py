@@ -42,7 +42,7 @@ class Block:
     dead: npt.NDArray[np.bool_] | None = None
     dead_rows: int = 0
     chunk: ChunkName = field(default_factory=ChunkName)
-    derived: dict[str, Any] = field(default_factory=dict)  # what a table has computed of all rows, also of dead ones
+    derived: dict[str, Any] = field(default_factory=dict)  # values computed from all rows, dead ones included
 
     def live(self, low: int, high: int) -> Rows:
         """The numbers of the rows in [low, high) that are not dead."""

@@ -47,7 +47,7 @@ HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class _ByUpload(NamedTuple):
-    """The numbers of all rows of a block, sorted by `low`, their `upload_low`."""
+    """The rows of a block sorted by their `upload_low`, and that column (`low`) in the same order."""
 
     rows: Column
     low: Column
@@ -104,9 +104,9 @@ class ObjectTable(BlockTable):
     def duplicate_uploads(self, numbers: Column | None = None) -> list[list[ObjectNumber]]:
         """Return the numbers of objects that have the same n0 and upload id, in groups.
 
-        With `numbers`, only the groups with one of these objects are complete, and others may be missing: looks closely
-        only at objects that were begun at the same positions of the chain. A state that commands led to has no group,
-        because `check_uploads` refuses a second name for an upload.
+        With `numbers`, returns at least each group that has one of these objects, and compares only objects that were
+        begun at the same chain positions as these. A state that follows from commands has no such group, because
+        `check_uploads` refuses a second name for an upload.
         """
         names = ("n0", "upload_high", "upload_low", "number")
         if numbers is None:

@@ -1,1 +1,1 @@
-"""Texts from users: their UTF-8, and JSON whose values need not decode. Read user_text.py first."""
+"""Texts from users: their UTF-8, and JSON that is read without decoding its values. Read user_text.py first."""

@@ -1,7 +1,8 @@
-"""Reads JSON (RFC 8259) without changing a character, and decodes no value that is not used.
+"""Splits JSON (RFC 8259) into its fields or elements, as texts, without changing a character.
 
-Decoders refuse some valid JSON: half of a surrogate pair (`"\\ud83d"`) is no text in UTF-8, and 1e400 is too large for
-a double. Here such values are only parts of the text. Call these functions after a fast decoder has refused a text.
+Decoders refuse some valid JSON: half of a surrogate pair (`"\\ud83d"`) is not valid in UTF-8, and 1e400 is too large
+for a double. Here both are accepted, because numbers stay text and no string is encoded. Call these functions after a
+fast decoder has refused a text.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _READER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant
 
 
 def json_fault(text: str, wanted: str, kind: type[dict[str, Any]] | type[list[Any]] | None = None) -> str | None:
-    """Return the reason why `text` is not JSON, or no value of this `kind`: "wanted …, found …". None if it is one.
+    """Return the reason why `text` is not JSON, or not a value of this `kind`: "wanted …, found …". None if it is one.
 
-    `wanted`: the words for what it should be. Raises RecursionError if it is nested too deep.
+    `wanted`: the words for what it should be. Raises RecursionError if it is nested too deeply.
     """
     try:
         value = _READER.decode(text)

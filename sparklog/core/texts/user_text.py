@@ -1,4 +1,4 @@
-"""The UTF-8 of a text that a user gave. Python's texts may have half of a surrogate pair, which UTF-8 has not.
+"""The UTF-8 of a text that a user gave. Texts in Python may have half of a surrogate pair, which UTF-8 can't encode.
 
 Such texts come from JSON (`"\\ud83d"`), from texts cut in the middle of an emoji, and from file names and arguments
 whose bytes are not UTF-8.

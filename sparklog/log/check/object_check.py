@@ -47,9 +47,8 @@ class Problem(StrEnum):
 
     MISSING, SHORT, LONG and CRC are about the whole object or index. BATCH: the bytes of one batch of the object are
     wrong. CONTENT: a batch has the right bytes, but can't be decoded, or its row of the index does not describe it; or
-    the index has the right bytes, but no possible content. SLICE: the index is intact, but does not describe a slice as
-    the chain does. A CONTENT or SLICE difference was already there when the
-    object was written, so every store has it.
+    the index has the right bytes, but impossible content. SLICE: the index is intact, but does not describe a slice as
+    the chain does. A CONTENT or SLICE difference was already there when the object was written, so every store has it.
     """
 
     MISSING = "missing"

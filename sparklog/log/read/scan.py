@@ -47,9 +47,9 @@ def scan(
     that the message of a DataLoss advises the user to set.
 
     Raises InvalidInput for unknown columns, RecordTooLarge if a batch has more than `most_batch_bytes` before
-    compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is
-    true. If no holder can provide records that the chain still names, raises DataLoss (all holders lack the object,
-    whatever `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
+    compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is true. If no holder can
+    provide records that the chain still names, raises DataLoss (all holders lack the object, whatever
+    `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
     StoreAccessDenied. Raises UnsupportedVersion for an object of another format.
     """
     read_schema(columns)  # no holder can help if the columns are wrong

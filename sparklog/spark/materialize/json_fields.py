@@ -1,4 +1,4 @@
-"""The fields of JSON texts as columns: each type takes only its own token, and a value is either equal or bad.
+"""The fields of JSON texts as columns: each type takes only its own kind of JSON, and stores it exactly or not at all.
 
     text -> tag numbers and booleans (`_tagged`) -> from_json with strings only -> convert each string (`_converted`)
     text that is plain (`plain_json`) -> from_json with the types
@@ -82,7 +82,7 @@ def json_fields(text: Column, schema: StructType) -> Column:
 
 
 def _tagged(text: Column) -> Column:
-    """Return the JSON text with a tag at each token that `_string_of` and `_token_of` couldn't tell apart otherwise.
+    """Return the JSON text with tags by which `_string_of` and `_token_of` tell strings from other tokens.
 
     A string with half a surrogate pair, which can't be stored, gets `~x`.
     """
@@ -115,7 +115,7 @@ def _behind_tag(value: Column) -> Column:
 
 
 def _of_leaves(type_: DataType, leaf: Callable[[DataType], DataType]) -> DataType:
-    """The type with `leaf` of each type of values in its place, and without the default values of fields."""
+    """Return the type with `leaf` applied to each innermost type, and without default values of fields."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
     if isinstance(type_, StructType):
@@ -128,7 +128,7 @@ def _of_leaves(type_: DataType, leaf: Callable[[DataType], DataType]) -> DataTyp
 
 
 def _refused_type(type_: DataType) -> DataType | None:
-    """The type in `type_`, or itself, that can't be read from JSON; None if there is none."""
+    """The first type inside `type_`, or `type_` itself, that can't be read from JSON; None if all can."""
     from pyspark.sql import types
 
     if isinstance(type_, types.StructType):
@@ -241,7 +241,7 @@ def _converted_scalar(value: Column, type_: DataType) -> Column:
 
 
 def _with_seconds(time: Column) -> Column:
-    """Spark reads no zone behind minutes."""
+    """Return the time with seconds: Spark reads no zone directly after the minutes."""
     from pyspark.sql import functions as sql
 
     return sql.regexp_replace(time, r"^(.{16})(?!:)", "$1:00")

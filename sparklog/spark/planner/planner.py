@@ -1,7 +1,7 @@
 """Receives requests of the JVM and answers each in a thread of its own.
 
-The planner writes START before its first message: what Python, a sitecustomize or a wrapper printed earlier is not an
-answer. A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
+The planner writes START before its first message: anything earlier was printed by Python, a sitecustomize or a wrapper.
+A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
 big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches, E an error, with its text as JSON.
 P is a ping, answered by P at once: a request may take any time, but the JVM kills a planner that answers no ping.
 

@@ -3,8 +3,8 @@
     stream_start (first run) -> stream_target (AvailableNow) -> [stream_end -> stream_tasks] for each micro-batch
     plan_micro_batch -> tasks in Java, whose messages have a TaskWritten -> commit_micro_batch or abort_micro_batch
 
-The planner keeps nothing between two requests. The JVM sends the state of a run with each request, and what it gets
-back with the next one, so a run continues with another planner if one ends. The rules, the errors and the log lines are
+The planner keeps nothing between two requests. The JVM sends the state of a run with each request, and gets the new
+state with the answer, so a run continues with another planner if one ends. The rules, the errors and the log lines are
 those of `read/stream_run.py` and `write/stream_writer.py`, which Spark calls without the JAR.
 """
 
@@ -167,7 +167,7 @@ def _text(positions: StreamPositions) -> str:
 def _plan_micro_batch(payload: bytes) -> bytes:
     """Return the plan of a micro-batch's write, as JSON; null if the Python data source must write it instead.
 
-    Raises the errors of `begin_stream_write`, and InvalidInput if Spark does not name the micro-batch.
+    Raises the errors of `plan_micro_batch`, and InvalidInput if Spark does not name the micro-batch.
     """
     request = msgspec.json.decode(payload, type=_PlanRequest)
     parsed = options_for_java(request.options, request.schema, parse_stream_write_options)

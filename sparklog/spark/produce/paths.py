@@ -95,14 +95,14 @@ def _plain(path: str) -> str:
 
 
 class FileFilter(NamedTuple):
-    """The options by which Spark finds files. `all_below`: in all subfolders. `names`: only files that match it."""
+    """The options by which Spark finds files. `all_below`: in all subfolders. `names`: the pattern of their names."""
 
     all_below: bool
     names: str
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> FileFilter:
-        """The options for finding files among all reading options, whose names have no case."""
+        """Pick the options for finding files from all reading options, whose names are not case-sensitive."""
         given = {name.lower(): value for name, value in options.items()}
         names = given.get("pathglobfilter", "*")
         # Python's patterns have no braces: then every hidden file is checked.
@@ -128,7 +128,7 @@ def check_files(root: str, below: Iterable[tuple[str, ...]] | None, file_filter:
     """Check what Spark would leave out of the file or folder `root`. `below`: its files; None if it is a file.
 
     A file or folder is hidden from Spark if its name begins with _ or a dot. Returns the files in hidden folders, which
-    were put aside. Known marks such as _SUCCESS and _temporary don't count. Raises InvalidInput for other files that
+    may be left out. Known marks such as _SUCCESS and _temporary don't count. Raises InvalidInput for other files that
     Spark would not read: hidden files, and files in subfolders unless it is to read all below. Spark descends only into
     NAME=VALUE folders, and then ignores files beside them. A folder `value=…` is refused as well: it would replace the
     column that holds the lines.

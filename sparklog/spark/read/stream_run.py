@@ -29,8 +29,8 @@ class StreamRun:
     """Plans the micro-batches of one run.
 
     `target`: the end of a run with AvailableNow, else None. `newest`: the high watermarks at the last plan, at most
-    those of `target`; None before the first plan. `last_go_ms`: the monotonic time at which a micro-batch was last not
-    held back; None if none was.
+    those of `target`; None before the first plan. `last_go_ms`: the monotonic time of the last plan that
+    `minOffsetsPerTrigger` did not hold back; None before the first.
     """
 
     def __init__(self, options: StreamReadOptions, clock: Clock, warn: Callable[[str], None]) -> None:

@@ -72,17 +72,15 @@ class StreamTaskMessage(TaskMessage):
 
 
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
-    """Plan the write of a micro-batch.
-
-    Raises InvalidInput (also for a bad checkpoint address), UnknownTopicOrPartition, and the cluster's errors.
-    """
+    """Plan the write of a micro-batch, and return its writer. Raises the errors of `plan_micro_batch`."""
     return StreamWriter(options, *plan_micro_batch(options, schema))
 
 
 def plan_micro_batch(options: WriteOptions, schema: StructType) -> tuple[bytes, dict[str, int]]:
     """Plan the write of a micro-batch. Return the plan as MessagePack, and what queries have written (`_written`).
 
-    Logs a warning if the write ignores options or columns. Raises the errors of `begin_stream_write`.
+    Logs a warning if the write ignores options or columns. Raises InvalidInput (also for a bad checkpoint address),
+    UnknownTopicOrPartition, and the cluster's errors.
     """
     if isinstance(options.consumed, ConsumedByQuery):
         _checkpoint_of(options)
@@ -116,7 +114,7 @@ def is_written(micro_batch: MicroBatch, written: Mapping[str, int]) -> bool:
 
 
 def micro_batch_writer(options: WriteOptions, plan: bytes, micro_batch: MicroBatch, made_of: str = "") -> BatchWriter:
-    """Return the writer of the batch write that a micro-batch is. `made_of`: the digest of its input offsets."""
+    """Return the BatchWriter that writes a micro-batch. `made_of`: the digest of its input offsets."""
     transaction = ApplicationVersion(micro_batch.query_id, micro_batch.batch_id, micro_batch.run_id, made_of)
     return BatchWriter(msgspec.structs.replace(options, transaction=transaction), plan, None)
 

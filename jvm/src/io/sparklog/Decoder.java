@@ -129,7 +129,7 @@ final class Decoder implements AutoCloseable {
       return new Batch(rows, columns);
     }
 
-    /** Before any memory is allocated: small buffers may claim much, and several may share the same bytes. */
+    /** Refuse large claims before memory is allocated: small buffers may claim much, and several may share bytes. */
     private void checkClaims(Layout layout, Set<String> wanted) throws DamagedException {
       if (codec == -1) {
         return;

@@ -4,7 +4,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** A record to be written. All but the timestamp may be null, as may each header. */
 record LogRecord(byte[] key, byte[] value, Header[] headers, long timestampUs) {
-  /** True if each header has a key, which is UTF-8. */
+  /** True if each header has a key that is UTF-8. */
   boolean hasHeaderKeys() {
     if (headers != null) {
       for (Header header : headers) {

@@ -59,7 +59,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
     return new Positions(json);
   }
 
-  /** Any limit but "all that is available", which Spark gives for `Trigger.Once`: Python knows the limits. */
+  /** Any limit other than ReadAllAvailable, which Spark passes for `Trigger.Once`: Python knows the real limits. */
   @Override
   public ReadLimit getDefaultReadLimit() {
     return ReadLimit.maxRows(Long.MAX_VALUE);

@@ -4,8 +4,8 @@ import net.jpountz.xxhash.XXHashFactory;
 
 /**
  * Decompresses LZ4 frames (LZ4 Frame Format 1.6.x) into an array. Spark's lz4-java refuses frames with the options that
- * pyarrow sets, and arrow-java's decoder is many times slower. What the LZ4 library refuses is refused, so Python and
- * Java read the same frames.
+ * pyarrow sets, and arrow-java's decoder is many times slower. It refuses whatever the LZ4 library refuses, so Python
+ * and Java read the same frames.
  */
 final class Lz4Frame {
   private static final int MAGIC = 0x184D2204;

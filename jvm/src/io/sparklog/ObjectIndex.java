@@ -100,7 +100,7 @@ final class ObjectIndex {
     Decoder.check(isOfSlice, "an index of other batches");
   }
 
-  /** The chain's word for the topic and partition of these batches is only what the author of a command has claimed. */
+  /** The topic and partition must be those of the chain, which has only what the author of a command claimed. */
   private void checkPartition(Decoder.Batch table, ReadTask.Slice slice) throws DamagedException {
     int[] topics = numbers(table, "topic_id", slice.firstBatch());
     int[] partitions = numbers(table, "partition", slice.firstBatch());

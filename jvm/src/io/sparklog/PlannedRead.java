@@ -14,11 +14,11 @@ import java.util.Objects;
  * stream is read up to its present end.
  */
 final class PlannedRead {
-  private static final int MOST_QUERIES = 64; // that join one DataFrame at a time
+  private static final int MOST_QUERIES = 64; // whose plans are kept, of those that join this DataFrame
 
   private final Map<String, String> options;
   private List<TaskToRead> ofDataFrame; // null before the first use outside a stream
-  private final Map<String, Planned> ofQueries = // those used last, by id: without a checkpoint, each run has a new one
+  private final Map<String, Planned> ofQueries = // by id, the last used ones: without a checkpoint, each run has a new id
       new LinkedHashMap<>(MOST_QUERIES, 1f, true) {
         @Override
         protected boolean removeEldestEntry(Map.Entry<String, Planned> eldest) {

@@ -197,7 +197,7 @@ final class Planner {
 
   private Planner another(Unanswered first) {
     if (Thread.currentThread().isInterrupted()) {
-      throw first; // nor would it wait for the next one's answer
+      throw first; // an interrupted thread would not wait for the next answer either
     }
     LOG.warn("another planner is asked: {}", first.getMessage());
     return of(python);
@@ -230,7 +230,7 @@ final class Planner {
       return reply;
     } catch (IOException error) {
       end = howItEnded("it reads no more"); // the thread that receives may not have noticed yet
-      throw unanswered(false, error); // its last part at least was not sent, and without that it is no request
+      throw unanswered(false, error); // the end of the request was not sent, so the planner can't act on it
     } catch (ExecutionException error) {
       throw unanswered(isSent, error.getCause());
     } catch (InterruptedException error) {
@@ -257,7 +257,7 @@ final class Planner {
   }
 
   private void receive() {
-    Throwable reason; // whatever it is: nobody else completes what is awaited
+    Throwable reason; // any Throwable: no other thread completes what is awaited
     try (DataInputStream replies = new DataInputStream(process.getInputStream())) {
       skipToStart(replies);
       heard.incrementAndGet();
@@ -290,7 +290,7 @@ final class Planner {
       byte next = replies.readByte();
       if (next != START[matched]) {
         System.err.write(START, 0, matched);
-        matched = 0; // only its first byte can begin it again: no other one before its last is the same
+        matched = 0; // START can begin again only at this byte: its first byte comes again only as its last
       }
       if (next == START[matched]) {
         matched++;
@@ -311,7 +311,7 @@ final class Planner {
         }
       }
     } catch (IOException | InterruptedException error) {
-      // It has ended, as those who await an answer will learn.
+      // It has ended. The threads that await an answer learn this from `receive`.
     }
   }
 
@@ -332,7 +332,7 @@ final class Planner {
       process.descendants().forEach(ProcessHandle::destroyForcibly); // `python` may be a script that starts one
       process.toHandle().destroyForcibly();
     } catch (InterruptedException error) {
-      // Nobody interrupts it.
+      // No thread interrupts this one.
     }
   }
 

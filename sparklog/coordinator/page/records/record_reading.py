@@ -86,9 +86,8 @@ class RecordsFound:
     """The records to show: tables in the order in which they were read, each ordered by offset.
 
     `notes` are sentences on missing records. `searched`, `size_bytes`: the number of records read, and the size of
-    their keys, values and headers.
-    `stopped`: the limit that ended the reading before the page was full; "" for none. `broken`: partitions that could
-    not be read further.
+    their keys, values and headers. `stopped`: the limit that ended the reading before the page was full; "" for none.
+    `broken`: partitions that could not be read further.
     """
 
     tables: list[pa.Table]

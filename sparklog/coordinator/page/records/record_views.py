@@ -155,7 +155,7 @@ def summary(query: RecordQuery, result: RecordsFound) -> str:
 
 
 def _searched(result: RecordsFound) -> int:
-    """The number of records that were read for the page, and lie between its offsets if it is of one partition."""
+    """The number of records that were read for the page; of a page of one partition, only those between its offsets."""
     read = [covered for covered in result.covered if covered.start < covered.end]
     if len(read) != 1:
         return result.searched

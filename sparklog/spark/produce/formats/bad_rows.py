@@ -56,7 +56,7 @@ class BadRow(NamedTuple):
 
 
 def not_decoded(error: UnicodeDecodeError, encoding: str) -> str:
-    """The reason of a bad row for bytes that are not in the encoding of the file."""
+    """The reason why a row with bytes that are not in the encoding of the file is bad."""
     return f"byte 0x{error.object[error.start]:02x} is not {encoding}: give the encoding by --option encoding=NAME"
 
 

@@ -138,7 +138,7 @@ def field_text(document: str, name: str) -> str | None:
     """Return a field of a JSON object as text: a string unquoted, other values as JSON, None if null or missing.
 
     Numbers keep their digits: 1.10 is "1.10". White space between the parts of objects and arrays is removed. Raises
-    InvalidRecord for a string that is no text, because it has half of a surrogate pair.
+    InvalidRecord for a string with half of a surrogate pair.
     """
     text = _fields(document).get(name, "null")
     if text == "null":

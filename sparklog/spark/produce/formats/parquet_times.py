@@ -26,8 +26,8 @@ _SPECIAL: Final = re.compile(r"[\\*?\[\]{}]")  # in patterns of paths
 def check_int96_times(frame: DataFrame) -> None:
     """Raise InvalidInput if an INT96 time in the Parquet files of `frame` has nanoseconds, which Spark would cut.
 
-    Spark refuses INT64 times in nanoseconds by itself, but an INT96 column doesn't say how fine its times are: so all
-    INT96 values are read, as bytes, except in files that Spark wrote: its times have microseconds.
+    Spark refuses INT64 times in nanoseconds by itself, but an INT96 column doesn't say how fine its times are. So all
+    INT96 values are read, as bytes, except in files that Spark wrote, whose times have microseconds.
     """
     from pyspark.sql import functions as sql
 
@@ -52,7 +52,7 @@ def check_int96_times(frame: DataFrame) -> None:
 def _with_int96(frame: DataFrame) -> Iterator[tuple[StructType, dict[str, list[bool]], list[str]]]:
     """Yield the schemas that have INT96 columns, each with its files, as patterns that match only them.
 
-    With each schema comes whether its leaves are INT96, in their order, by the name of their top-level column.
+    Each schema comes with a map from its top-level columns to a list: for each leaf in order, True if it is INT96.
     """
     from pyspark.sql.types import StructType
 
