@@ -28,7 +28,7 @@ from sparklog.core.errors import ChainDamaged, SparklogError
 from sparklog.core.state import CHAIN_ENTRIES
 from sparklog.core.state_invariants import check
 from sparklog.storage.keys import INCARNATION, LOG, entry_key, mirror_key, owner_key, restore_key
-from tests.sim.restores.chains import Chains, NobodyCanKnow
+from tests.sim.restores.chains import Chains, NobodyCanKnow, store_at
 from tests.sim.restores.stores import Place
 
 _BEYOND = re.compile(
