@@ -16,7 +16,7 @@ from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
-from sparklog.core.config.storage import StorageSettings
+from sparklog.core.config.storage import NO_SETTINGS, StorageSettings
 from sparklog.core.coordination import Author
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
@@ -42,9 +42,8 @@ from sparklog.storage.http.store import HttpStore
 from sparklog.storage.keys import META, entry_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, shown_url
+from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, registered_url
 
-_PLATFORMS_OWN = StorageSettings()
 _Key = tuple[int, str, bytes]  # process, address, settings
 
 
@@ -54,7 +53,7 @@ class Connection:
     A forked child must not use its parent's connection; `shared` opens a new one there.
     """
 
-    def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
+    def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = NO_SETTINGS) -> None:
         """Open the cluster at `url`: the address of its metadata, or addresses of coordinators, separated by commas.
 
         With addresses of coordinators, this process follows the chain through them, and needs no access to the
@@ -107,7 +106,7 @@ class Connection:
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
             for store, url in addresses.urls.items()
-            if has_timeout(shown_url(self.url, url))
+            if has_timeout(registered_url(self.url, url))
         }
         return Stores(replace(addresses, settings=StorageSettings(hasty).over(self._settings)))
 
@@ -177,7 +176,7 @@ def _replace_lock() -> None:
 after_fork_in_child(_replace_lock)
 
 
-def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
+def shared(url: str, settings: StorageSettings = NO_SETTINGS) -> Connection:
     """Return the connection to the cluster at `url` that all callers in this process with the same settings share.
 
     The first call opens it. A forked child opens its own. It is opened again if the cluster was deleted and created

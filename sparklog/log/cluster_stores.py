@@ -19,7 +19,7 @@ from sparklog.core.types import StoreId
 from sparklog.log.store_failures import OF_THIS_PROCESS, StoreFailures
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import join_url, open_store, shown_url
+from sparklog.storage.open_store import join_url, open_store, registered_url
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
 
@@ -68,7 +68,7 @@ def addresses_to_carry(addresses: StoreAddresses) -> StoreAddresses:
     plain = {
         f"{store}.{key}": value
         for store, url in [(METADATA_STORE, "."), *addresses.urls.items()]
-        if "@" not in (address := shown_url(addresses.cluster, url))  # such an address names its container's account
+        if "@" not in (address := registered_url(addresses.cluster, url))  # it names the account
         for key, names in _ENVIRONMENT.get(address.partition("://")[0], {}).items()
         if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
     }

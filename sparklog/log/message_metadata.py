@@ -107,7 +107,6 @@ class _OpenedMessage:
             raise Malformed(f"metadata of version {metadata.field(INT16, version)}")
         self.header = metadata.target(header)
         self.body_start = PREFIX_BYTES + length
-        self.body_length = body_length
         self.body_bytes = metadata.field(INT64, body_length)
         if not 0 <= self.body_bytes <= message.size - self.body_start:
             raise Malformed(f"a body of {self.body_bytes} bytes")

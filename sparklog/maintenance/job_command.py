@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from sparklog.client.error_line import one_line
-from sparklog.core.config.storage import StorageSettings
+from sparklog.core.config.storage import NO_SETTINGS, StorageSettings
 from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.errors import InvalidInput
 from sparklog.maintenance.job_child import SETTINGS_ON_STDIN
@@ -33,7 +33,6 @@ from sparklog.maintenance.job_report import JobReport, WorkOutcome
 LONGEST_RUN_MS: Final = 6 * 3_600_000
 GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
 LONGEST_ERROR: Final = 500  # characters
-_NO_SETTINGS: Final = StorageSettings()
 _PLACES: Final = ("job", "cluster", "report")
 _NEEDED: Final = ("job", "cluster")
 
@@ -95,7 +94,7 @@ class JobCommand:
         cluster: str,
         words: Sequence[str] = LOCAL,
         longest_run_ms: int = LONGEST_RUN_MS,
-        settings: StorageSettings = _NO_SETTINGS,
+        settings: StorageSettings = NO_SETTINGS,
     ) -> None:
         self._cluster = cluster
         self._words = words

@@ -8,9 +8,9 @@ readers and a second copy of itself, and it can be killed at any point and run a
 named are orphans. Objects that the log dropped but the job did not delete stay retired until the next run.
 
 Ages of records and of chain entries count from `now_ms` (--now). The delay of a retired object never counts from it,
-because readers rely on that delay: it counts by the machine's clock. What the chain says bounds that clock (`clock_ms`,
-`shown_ms`), and a job whose clock is more than a day ahead of a leading coordinator's, or of the server that holds the
-metadata, does not begin.
+because readers rely on that delay: it counts by the machine's clock. What the chain says bounds that clock
+(`job_time`, `time_shown`), and a job whose clock is more than a day ahead of a leading coordinator's, or of the server
+that holds the metadata, does not begin.
 """
 
 from __future__ import annotations
@@ -27,35 +27,32 @@ from sparklog.client.commits.many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster_config import effective_cluster
-from sparklog.core.config.storage import StorageSettings
+from sparklog.core.config.storage import NO_SETTINGS, StorageSettings
 from sparklog.core.coordination import Author
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import last_heard, silent_members
 from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.lookup import topic_of
-from sparklog.core.maintenance.job_clock import check_clock, check_clock_of_store, is_days_ahead, job_time
+from sparklog.core.maintenance.job_clock import check_clock, job_time
 from sparklog.core.maintenance.retention_rule import due_for_deletion
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import EntryNumber, ObjectNumber
 from sparklog.host.clock import Clock, SystemClock
-from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.objects.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.maintenance.job_output import JobOutput
 from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
+from sparklog.maintenance.store_clock import check_clock_beside_store
 from sparklog.maintenance.task_runner import LocalTasks, TaskRunner
-from sparklog.storage.keys import PROBES, data_key, entry_key
-from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import has_timeout
+from sparklog.storage.keys import data_key
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-_NO_SETTINGS = StorageSettings()
 COMMIT_ATTEMPTS = 3
 DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
@@ -115,7 +112,7 @@ class JobFrame:
         tasks: TaskRunner | None = None,
         console: Console | None = None,
         clock: Clock | None = None,
-        settings: StorageSettings = _NO_SETTINGS,
+        settings: StorageSettings = NO_SETTINGS,
     ) -> None:
         self.clock = clock or SystemClock()
         self.now_was_given = now_ms is not None
@@ -130,7 +127,7 @@ class JobFrame:
         self.topics = frozenset(topics) if topics else None
         state = self.connection.follower.newest_state()
         self._began_at = state.n + 1
-        self.now_ms = self.clock_ms(state) if now_ms is None else now_ms
+        self.now_ms = self.job_time(state) if now_ms is None else now_ms
         for topic in self.topics or ():
             topic_of(state, topic)
 
@@ -181,32 +178,16 @@ class JobFrame:
 
     # ---- time -----------------------------------------------------------------------------------
 
-    def clock_ms(self, state: ClusterState) -> int:
+    def job_time(self, state: ClusterState) -> int:
         """This machine's time, or that of the coordinator in force if it is earlier (`job_time`)."""
         return job_time(state, self.clock.now_ms())
 
     def check_clock(self) -> None:
-        """Raise InvalidInput if this machine's clock is more than a day ahead of the coordinator's or the store's.
+        """Raise InvalidInput if this machine's clock is more than a day ahead of the coordinator's or the store's."""
+        check_clock(self.connection.follower.state, self.clock.now_ms())
+        check_clock_beside_store(self.connection, self.clock.now_ms(), dry_run=self.dry_run)
 
-        A store on a server says by its own clock when it got an object, such as the newest entry. If that entry is
-        old, and no coordinator is in force, this method puts an object for the purpose and deletes it (not in a dry
-        run). A folder has only the clock of its machine, so there is nothing to compare.
-        """
-        state, store, now_ms = self.connection.follower.state, self.connection.follower.store, self.clock.now_ms()
-        check_clock(state, now_ms)
-        if not has_timeout(self.connection.url):
-            return
-        put_ms = _put_ms(store, entry_key(state.n))
-        if is_days_ahead(now_ms, put_ms) and not state.coordinator.in_force:
-            if self.dry_run:
-                return
-            key = f"{PROBES}{new_id()}-clock"
-            store.put_if_absent(key, b"clock")
-            put_ms = _put_ms(store, key)
-            store.delete(key)
-        check_clock_of_store(self.connection.url, put_ms, now_ms)
-
-    def shown_ms(self) -> int:
+    def time_shown(self) -> int:
         """Return this machine's time, or the earlier one that recent entries show (`time_shown`).
 
         On a quiet chain it is far too early. Use it for things that may expire late, but never early.
@@ -232,7 +213,7 @@ class JobFrame:
         now_ms = self.clock.now_ms()
         expires = _expires(state, now_ms)
         if expires:
-            now_ms = self.shown_ms()
+            now_ms = self.time_shown()
             expires = _expires(state, now_ms)
         if floor > state.floor or expires or silent_members(state, silent_before):
             self.commit(RaiseFloor(floor, silent_before, now_ms))
@@ -255,14 +236,14 @@ class JobFrame:
         if heard is None:
             return EntryNumber(0)
         store = self.connection.follower.store
-        return newest_older_than(store, heard, end, self.shown_ms() - delay_ms)
+        return newest_older_than(store, heard, end, self.time_shown() - delay_ms)
 
     # ---- retired objects ------------------------------------------------------------------------
 
     def due_deletions(self) -> Work:
-        """Return the work of deleting the retired objects whose delay has passed by `clock_ms`."""
+        """Return the work of deleting the retired objects whose delay has passed by `job_time`."""
         state = self.connection.follower.newest_state()
-        due = due_for_deletion(state, self.clock_ms(state), self.topics)
+        due = due_for_deletion(state, self.job_time(state), self.topics)
         return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
@@ -273,7 +254,7 @@ class JobFrame:
             return DeletionResult()
         state = self.settled_state()
         addresses = self.connection.addresses(state)
-        due = due_for_deletion(state, self.clock_ms(state), self.topics)
+        due = due_for_deletion(state, self.job_time(state), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
             state = self.connection.follower.newest_state()
             groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
@@ -358,11 +339,6 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
     except SparklogError as error:
         notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
         return deletion, _floor(frame)
-
-
-def _put_ms(store: ObjectStore, key: str) -> int:
-    """Return the time at which an object was put, by the store's clock; 0 if it is not listed."""
-    return next((stored.modified_ms for stored in store.list_keys(key)), 0)
 
 
 def _expires(state: ClusterState, now_ms: int) -> bool:

@@ -59,9 +59,7 @@ PROBES = "probe/"
 _NUMBER_END = 10**20
 _BLOCK_END = 10**16
 _FOLDER_NAME_CHARS = 255  # the longest name that a directory of ext4, XFS or HDFS holds
-_PREFIX_CHARS = 1024  # of the longest key that S3 holds
 
-_PREFIX = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}/)*(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,254})?")
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -71,6 +69,7 @@ _COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})(?:-([1-9][0-9]{
 _CHECKPOINT = re.compile(r"copies/checkpoints/([A-Za-z0-9_-]{1,64})/([a-z][a-z-]{0,63})/([0-9]{20})")
 _PEER = re.compile(r"copies/peers/([A-Za-z0-9_-][A-Za-z0-9._-]{0,254})/([0-9]{20})")
 _OWNER = re.compile(r"OWNER/([0-9]{20})")
+_RESTORE = re.compile(rf"{RESTORES}([0-9]{{20}})")
 _APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
 _SEGMENT = re.compile(
     r"topics/(0|[1-9][0-9]*)-([A-Za-z0-9._-]{1,249})/(0|[1-9][0-9]*)/"
@@ -106,7 +105,7 @@ def check_key(key: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """Return `prefix` if it is empty or a legal key can begin with it. Otherwise raises InvalidInput."""
-    if len(prefix) > _PREFIX_CHARS or _PREFIX.fullmatch(prefix) is None:
+    if prefix and not is_legal_key(prefix.removesuffix("/")):
         raise InvalidInput(f"a prefix is the beginning of a key, relative and without leading dots, not {prefix!r}")
     return prefix
 
@@ -274,6 +273,12 @@ def owner_key(number: int) -> str:
 def parse_owner_key(key: str) -> int | None:
     """Return the number of the restore from the key of an OWNER mark; None for any other key."""
     match = _OWNER.fullmatch(key)
+    return None if match is None else int(match[1])
+
+
+def parse_restore_key(key: str) -> int | None:
+    """Return the number of the restore from the key of the beginning of its chain; None for any other key."""
+    match = _RESTORE.fullmatch(key)
     return None if match is None else int(match[1])
 
 

@@ -90,7 +90,7 @@ def is_elsewhere(cluster_url: str, store_url: str) -> bool:
         return False
 
 
-def shown_url(cluster_url: str, store_url: str) -> str:
+def registered_url(cluster_url: str, store_url: str) -> str:
     """Return the absolute address of a registered store, or the registered address if that can't be opened."""
     try:
         return join_url(cluster_url, store_url)

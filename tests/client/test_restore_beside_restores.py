@@ -147,6 +147,16 @@ def foreign_beginning(lost: LostCluster, folder: Path, place: Path) -> None:
     shutil.copy(begun, place / "meta" / "restores")
 
 
+def test_a_file_of_somebody_else_beside_the_beginnings_of_restores_is_ignored(lost: LostCluster) -> None:
+    lost.append("1")
+    stray = Path(lost.new_url, "meta", "restores", "notes.txt")
+    stray.parent.mkdir(parents=True)
+    stray.write_text("of an operator")
+    lost.restore("a")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1"]
+
+
 @pytest.mark.parametrize("is_marked", [False, True])
 def test_a_place_where_another_cluster_has_begun_is_refused_before_the_first_mark(
     lost: LostCluster, is_marked: bool, monkeypatch: pytest.MonkeyPatch

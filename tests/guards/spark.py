@@ -34,8 +34,8 @@ GUARDS: Final = (
         "vacuum-uploads-delay",
         "An upload that is still under way is not dropped before FLOOR's delay is over.",
         "sparklog/maintenance/space/vacuum_job.py",
-        "frame.clock_ms(state) - effective_cluster(state.config).floor_delay_ms",
-        "frame.clock_ms(state)",
+        "frame.job_time(state) - effective_cluster(state.config).floor_delay_ms",
+        "frame.job_time(state)",
         (
             "tests/maintenance/space/test_vacuum_job.py::test_uploads_that_were_not_published_within_the_delay_are_dropped",
         ),

@@ -51,9 +51,9 @@ def test_while_a_coordinator_leads_delays_count_by_its_clock_too(log: Maintained
         frame = JobFrame("retention", log.url, clock=HandClock(log.clock.at_ms + ahead_ms))
         state = frame.connection.follower.state
         own_ms = log.clock.at_ms + ahead_ms
-        assert (frame.now_ms, frame.clock_ms(state)) == (own_ms, own_ms), "a chain without one may be quiet for days"
+        assert (frame.now_ms, frame.job_time(state)) == (own_ms, own_ms), "a chain without one may be quiet for days"
         state.coordinator = Coordinator(1, "one", "http://one")
-        assert frame.clock_ms(state) == min(own_ms, log.clock.at_ms)
+        assert frame.job_time(state) == min(own_ms, log.clock.at_ms)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def store_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     """The clock of the store, which is taken for one on a server."""
     clock = HandClock()
     monkeypatch.setattr("sparklog.storage.memory.now_ms", clock.now_ms)
-    monkeypatch.setattr("sparklog.maintenance.job_frame.has_timeout", lambda url: True)
+    monkeypatch.setattr("sparklog.maintenance.store_clock.has_timeout", lambda url: True)
     return clock
 
 

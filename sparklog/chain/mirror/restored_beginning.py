@@ -15,7 +15,7 @@ from sparklog.chain.framing import frame, unframe
 from sparklog.chain.owner import is_mark
 from sparklog.chain.snapshot.snapshot import Manifest, decoded_manifest
 from sparklog.core.state import first_entry
-from sparklog.storage.keys import RESTORES, snapshot_key
+from sparklog.storage.keys import RESTORES, parse_restore_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -45,9 +45,12 @@ def beginnings_at(place: ObjectStore) -> Iterator[tuple[int, Beginning]]:
     Raises ChainDamaged, UnsupportedVersion, and the store's errors.
     """
     for stored in place.list_keys(RESTORES):
+        number = parse_restore_key(stored.key)
+        if number is None:
+            continue
         body = bytes(place.get(stored.key))
         if not is_mark(body):
-            yield int(stored.key.removeprefix(RESTORES)), decoded_beginning(body, stored.key, place.url)
+            yield number, decoded_beginning(body, stored.key, place.url)
 
 
 def manifest_in(beginning: Beginning, number: int, url: str) -> Manifest:

@@ -126,7 +126,7 @@ def info() -> None:
     """Show the address, id, stores and size of the cluster."""
     from sparklog import __version__
     from sparklog.core.state import FORMAT
-    from sparklog.storage.open_store import shown_url
+    from sparklog.storage.open_store import registered_url
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
@@ -134,7 +134,7 @@ def info() -> None:
         stores = [
             {
                 "store": store.store,
-                "url": shown_url(url, store.url),
+                "url": registered_url(url, store.url),
                 "zone": store.zone or None,
                 "registration": store.registration,
             }

@@ -86,7 +86,7 @@ def examine(url: str | None, *, spark: bool) -> Iterator[Diagnosis]:
 
 def _cluster(url: str) -> Iterator[Diagnosis]:
     from sparklog.core.errors import ClusterNotFound, InvalidOption, SparklogError
-    from sparklog.storage.open_store import absolute_url, shown_url
+    from sparklog.storage.open_store import absolute_url, registered_url
 
     if not url.startswith(("http://", "https://")):
         missing = _extra("metadata", absolute_url(url))
@@ -99,7 +99,7 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
             opened = cluster.connection.stores(state)
             stores = {"metadata": cluster.connection.follower.store}
             for store_id, store in state.stores.items():
-                missing = _extra(str(store_id), shown_url(cluster.connection.url, store.url))
+                missing = _extra(str(store_id), registered_url(cluster.connection.url, store.url))
                 yield from (extra for extra in missing if extra.problem != OK)
                 if any(extra.problem != OK for extra in missing):
                     continue

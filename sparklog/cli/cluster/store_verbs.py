@@ -74,7 +74,7 @@ def list_stores() -> None:
     never had an agent, and "fenced" if it is fenced. Its size is the size of its replicas.
     """
     from sparklog.core.placement.replica_status import store_uses
-    from sparklog.storage.open_store import shown_url
+    from sparklog.storage.open_store import registered_url
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
@@ -82,7 +82,7 @@ def list_stores() -> None:
         rows = [
             {
                 "store": store.store,
-                "url": shown_url(cluster.connection.url, store.url),
+                "url": registered_url(cluster.connection.url, store.url),
                 "zone": store.zone or None,
                 "registration": store.registration,
                 "state": store.condition,

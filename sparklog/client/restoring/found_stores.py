@@ -28,7 +28,7 @@ from sparklog.log.cluster_stores import open_registered
 from sparklog.log.incarnation import Incarnation, read_incarnation
 from sparklog.storage.keys import SNAPSHOTS, parse_snapshot_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 
 class FoundStore(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class FoundStores:
                 if peer.url is not None:
                     addresses.setdefault(peer.store, set()).add(peer.url)
             for known in self.head.state.stores.values():
-                addresses.setdefault(known.store, set()).add(shown_url(self._cluster, known.url))
+                addresses.setdefault(known.store, set()).add(registered_url(self._cluster, known.url))
             addresses = {store: places for store, places in addresses.items() if store not in self._without}
 
         for store in self._given:

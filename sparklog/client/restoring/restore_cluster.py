@@ -63,7 +63,7 @@ from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import open_metadata
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import LOG, entry_key, restore_key, snapshot_key
-from sparklog.storage.open_store import absolute_url, is_same_place, shown_url
+from sparklog.storage.open_store import absolute_url, is_same_place, registered_url
 from sparklog.storage.probe import check_store
 
 
@@ -310,7 +310,7 @@ class _Restore:
         places = {
             store.store: stores[store.store].target.url for store in head.state.stores.values() if store.store in stores
         }
-        known = {store.store: shown_url(self._url, store.url) for store in head.state.stores.values()}
+        known = {store.store: registered_url(self._url, store.url) for store in head.state.stores.values()}
         urls = {store: url for store, url in places.items() if url != known[store]}
         commands: list[AppliedCommand] = []
 

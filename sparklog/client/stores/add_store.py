@@ -42,7 +42,7 @@ from sparklog.log.incarnation import (
 )
 from sparklog.storage.keys import INCARNATION, PROBES, entry_key, owner_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import absolute_url, is_elsewhere, shown_url
+from sparklog.storage.open_store import absolute_url, is_elsewhere, registered_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
@@ -65,14 +65,14 @@ def add_store(
     """
     state = connection.follower.newest_state()
     known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
-    others = [(known_store.store, shown_url(connection.url, known_store.url)) for known_store in state.stores.values()]
+    others = [(other.store, registered_url(connection.url, other.url)) for other in state.stores.values()]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
         check_owner(mark, target, store, *lineage)
     wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
     if known is not None and wiped:
-        _check_comes_back_empty(known, mark, target.url, shown_url(connection.url, known.url), zone)
+        _check_comes_back_empty(known, mark, target.url, registered_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
     check_beside_metadata(connection, store, target)
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
@@ -137,7 +137,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     announced: dict[StoreId, int] = {}
     failures = []
     for other in others:
-        url = shown_url(connection.url, other.url)
+        url = registered_url(connection.url, other.url)
         announce_peer(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
             _announce_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)

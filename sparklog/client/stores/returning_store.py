@@ -25,7 +25,7 @@ from sparklog.host.dice import SystemDice
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.objects.object_look import is_there
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 _LOOKS_AT_ONCE: Final = 16
 
@@ -50,7 +50,7 @@ def lost_while_fenced(
     ends = _outcome(search, connection, target)
     if ends:
         check_incarnation(target, store.incarnation)
-        known_url, partitions = shown_url(connection.url, store.url), counted(len(ends), "partition")
+        known_url, partitions = registered_url(connection.url, store.url), counted(len(ends), "partition")
         lacks = f"store {store.store} at {target.url} lacks objects that it should hold, of {partitions}"
         check_same_place(store, f"{lacks}: a store that was set back", target.url, known_url, zone)
         log.warning("%s: it comes back without them, and its agent fetches them again", lacks)

@@ -43,7 +43,7 @@ from sparklog.storage.keys import (
 )
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
     checks = []
     for registered in state.stores.values():
         held = [sample for sample in samples if _is_held(sample, registered.store)]
-        health = StoreHealth(str(registered.store), shown_url(connection.url, registered.url))
+        health = StoreHealth(str(registered.store), registered_url(connection.url, registered.url))
         folders = _data_folders(held)
         checks.append(_Check(health, partial(stores.get, registered.store), registered.incarnation, n, held, folders))
     root = connection.follower.store

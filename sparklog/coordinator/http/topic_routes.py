@@ -34,7 +34,7 @@ from sparklog.core.types import EntryNumber
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.time_lookup import first_at_or_after
 from sparklog.storage.keys import data_key
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 from sparklog.wire.topic_messages import (
     MOST_LOOKUPS,
     MOST_PARTITIONS,
@@ -207,7 +207,7 @@ def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanRepl
         ranges.append(planned_range)
     more = more or (not wanted.ranges and topic.partitions > MOST_PARTITIONS)
     used = {store for range_ in ranges for slice_ in range_.slices for store in slice_.stores}
-    stores = {store: shown_url(metadata, state.stores[store].url) for store in sorted(used)}
+    stores = {store: registered_url(metadata, state.stores[store].url) for store in sorted(used)}
     return PlanReply(state.chain_id, EntryNumber(state.n), topic.name, topic.topic_id, tuple(ranges), stores, more)
 
 

@@ -85,7 +85,7 @@ def _environment() -> Environment:
         span=words.span,
         exact_time=words.exact_time,
         folded=folded,
-        segment=words.segment,
+        path_part=words.path_part,
     )
     digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
     environment.globals.update(version=__version__, digest=digest)

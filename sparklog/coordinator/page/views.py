@@ -32,7 +32,7 @@ from sparklog.core.placement.replica_health import (
 from sparklog.core.placement.replica_status import ReplicaStatus, replica_statuses
 from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Partition, Store, Topic
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 T = TypeVar("T")
 
@@ -293,7 +293,7 @@ def store_rows(seen: Observation) -> list[StoreRow]:
         rows.append(
             StoreRow(
                 store,
-                shown_url(seen.metadata, store.url),
+                registered_url(seen.metadata, store.url),
                 store.condition,
                 on.replicas,
                 on.leaders,

@@ -40,7 +40,7 @@ def span(length_ms: int) -> str:
     return "0 s"
 
 
-def segment(name: str) -> str:
+def path_part(name: str) -> str:
     """Quote a name for one segment of an address: a browser would resolve the slashes and dots of a/../b."""
     return quote(name, safe="")
 

@@ -21,7 +21,7 @@ from sparklog.core.types import StoreId
 from sparklog.host.daemon import in_daemon
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 _Target = tuple[StoreId, int]  # a store, and its registration
 
@@ -49,7 +49,7 @@ class StoreLooks:
             (store.store, store.registration): partial(self._look_at_store, store, state)
             for store in state.stores.values()
         }
-        if all(shown_url(self._metadata.url, store.url) != self._metadata.url for store in state.stores.values()):
+        if all(registered_url(self._metadata.url, store.url) != self._metadata.url for store in state.stores.values()):
             targets[StoreId(METADATA_STORE), 0] = partial(look_at, self._metadata, None)
         with self._lock:
             self._wanted = targets.keys()

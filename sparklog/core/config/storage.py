@@ -68,6 +68,9 @@ class StorageSettings(msgspec.Struct, frozen=True):
         return f"StorageSettings(plain={dict(self.plain)!r}, secret={secret!r}, token={token}, ca={self.ca!r})"
 
 
+NO_SETTINGS: Final = StorageSettings()  # the environment's and the platform's own apply
+
+
 def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str | None = None) -> StorageSettings:
     """Settings from `given`, which maps "store.key" to values. `token` and `ca` are as in `StorageSettings`.
 

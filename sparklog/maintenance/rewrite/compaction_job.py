@@ -92,7 +92,7 @@ class CompactionJob:
         If a partition's swaps would be refused now, its row is postponed and has no work.
         """
         state = frame.connection.follower.newest_state()
-        clock_ms = frame.clock_ms(state)
+        clock_ms = frame.job_time(state)
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
                 due = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=self._everything)
@@ -267,7 +267,7 @@ class CompactionJob:
         """
         partition = state.partitions.get(_key(due))
         if partition is not None and partition.log_start > due.partition.log_start:
-            topic, clock_ms = state.topics[partition.topic_id], frame.clock_ms(state)
+            topic, clock_ms = state.topics[partition.topic_id], frame.job_time(state)
             again = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=True)
             self._again += [] if again is None else [again]
 

@@ -28,7 +28,7 @@ from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, Wo
 from sparklog.maintenance.space.old_metadata import delete_old_metadata, plan_old_metadata
 from sparklog.storage.keys import APPENDS, TOPICS
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 _KEYS_PER_LISTING = 1_000  # keys that one request lists
 
@@ -179,9 +179,9 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     with a failure.
     """
     state = frame.connection.follower.newest_state()
-    before_ms = frame.clock_ms(state) - effective_cluster(state.config).floor_delay_ms
+    before_ms = frame.job_time(state) - effective_cluster(state.config).floor_delay_ms
     stores, registered = frame.connection.stores(state), state.registrations()
-    urls = {shown_url(frame.connection.url, state.stores[store].url) for store in registered}
+    urls = {registered_url(frame.connection.url, state.stores[store].url) for store in registered}
     root = frame.connection.follower.store
     places: dict[str, Callable[[], ObjectStore]] = {str(store): partial(stores.get, store) for store in registered}
     if root.url not in urls:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.config.storage import StorageSettings
+from sparklog.core.config.storage import NO_SETTINGS, StorageSettings
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import Offset
@@ -31,11 +31,10 @@ from sparklog.spark.spark_errors import brief
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NO_SETTINGS: Final = StorageSettings()
 MOST_REWRITES: Final = 400  # tasks; if there are more stretches, they share tasks
 
 
-def run_compaction(cluster_url: str, *, settings: StorageSettings = _NO_SETTINGS) -> JobReport:
+def run_compaction(cluster_url: str, *, settings: StorageSettings = NO_SETTINGS) -> JobReport:
     """Compact all partitions that are due, on a local Spark that starts only if there is work for it.
 
     `settings`: see `JobOptions`.

@@ -18,7 +18,7 @@ from sparklog.options.typed import ReadOptions, parse_read_options
 from sparklog.spark.lazy_connection import default_cluster, shared
 from sparklog.spark.read.task_to_read import TaskToRead, addresses_for
 from sparklog.storage.keys import data_key, index_key
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
 
@@ -109,7 +109,7 @@ def _stores(payload: bytes) -> bytes:
         addresses = connection.addresses(connection.follower.newest_state())
     except SparklogError:
         return b"null"
-    return msgspec.json.encode([shown_url(addresses.cluster, url) for url in addresses.urls.values()])
+    return msgspec.json.encode([registered_url(addresses.cluster, url) for url in addresses.urls.values()])
 
 
 def _plan_read(payload: bytes) -> bytes:
@@ -148,7 +148,7 @@ def tasks_for_java(tasks: Sequence[TaskToRead], options: ReadOptions) -> list[Re
 def _task(task: TaskToRead, fail_on_data_loss: bool) -> ReadTaskForJava:
     addresses, stores = task.addresses, Stores(task.addresses)
     described = {
-        store: _Store(shown_url(addresses.cluster, url), addresses.zones.get(store, ""))
+        store: _Store(registered_url(addresses.cluster, url), addresses.zones.get(store, ""))
         for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]

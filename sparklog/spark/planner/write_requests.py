@@ -29,7 +29,7 @@ from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
 from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
-from sparklog.storage.open_store import shown_url
+from sparklog.storage.open_store import registered_url
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -282,7 +282,7 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
 
 
 def _store(plan: WritePlan, holder: Holder) -> _WrittenStore:
-    url = shown_url(plan.addresses.cluster, plan.addresses.urls[holder.store])
+    url = registered_url(plan.addresses.cluster, plan.addresses.urls[holder.store])
     return _WrittenStore(holder.store, holder.registration, url, plan.incarnations[holder.store])
 
 

@@ -30,7 +30,7 @@ from sparklog.coordinator.page.actions.action_list import ACTIONS, PATH, address
 from sparklog.coordinator.page.actions.sealed_plan import SealedPlan, Seals, check_same_origin
 from sparklog.coordinator.page.records.record_routes import RecordReads
 from sparklog.coordinator.page.rendering import rendered
-from sparklog.coordinator.page.words import segment
+from sparklog.coordinator.page.words import path_part
 from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Need, Verb, need_of
 from sparklog.core.commands import Submission
@@ -91,7 +91,7 @@ class ActionPage:
             "given": self.given,
             "name": name,
             "of": listed,
-            "back": f"/{listed}/{segment(name)}" if name and not self.done else f"/{listed}",
+            "back": f"/{listed}/{path_part(name)}" if name and not self.done else f"/{listed}",
             "address": "" if action is None else address_of(action.name, self.given),
             "plan": self.plan,
             "rows": () if self.plan is None else self.plan.rows[:ROWS],
