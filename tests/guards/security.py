@@ -61,6 +61,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_ACCESS}{_PRODUCER}[appends]",),
     ),
     Guard(
+        "known-write-of-others",
+        "The result of another author's write does not show topics that its caller may not describe.",
+        "sparklog/coordinator/access/submitting.py",
+        "    if not hidden:",
+        "    if True:",
+        (f"{_GATE_COMMANDS}test_the_result_of_a_known_write_names_only_topics_that_its_caller_may_describe",),
+    ),
+    Guard(
         "access-exposure",
         "A coordinator without TLS and tokens is not reached from other machines.",
         "sparklog/coordinator/run.py",
