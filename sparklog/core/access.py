@@ -54,7 +54,7 @@ from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, Topi
 from sparklog.core.groups.membership import instance_of
 from sparklog.core.names.topic_names import MAX_LENGTH
 from sparklog.core.state import ClusterState
-from sparklog.core.types import TopicId
+from sparklog.core.types import ProducerId, TopicId
 
 ALL: Final = "*"
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
@@ -148,7 +148,7 @@ class Need(msgspec.Struct, frozen=True):
     principal is refused. `also` is a second need, which must be met as well. `of_member`: a group and a member id. If
     the group has this member, or another one of the same instance, `verb` is also needed on all topics of that member.
     With `joins`, a member that is new to the group needs `verb` on the topics of all members, because it takes
-    partitions from them.
+    partitions from them. `of_producers`: ids of producers. `verb` is also needed on all topics that they wrote to.
     """
 
     verb: Verb | None
@@ -157,6 +157,7 @@ class Need(msgspec.Struct, frozen=True):
     also: Need | None = None
     of_member: tuple[str, str] | None = None
     joins: bool = False
+    of_producers: tuple[ProducerId, ...] = ()
 
 
 def need_of(command: Command) -> Need:
@@ -165,9 +166,11 @@ def need_of(command: Command) -> Need:
         case Append():
             topics = _topics_of(command)
             also = None if command.consumed is None else need_of(command.consumed)
-            return Need(Verb.WRITE, topics, any_topic=not topics, also=also)
+            producers = {slice_.producer.producer_id for slice_ in command.slices if slice_.producer is not None}
+            return Need(Verb.WRITE, topics, any_topic=not topics, also=also, of_producers=tuple(sorted(producers)))
         case AllocateProducer():
-            return Need(Verb.WRITE, any_topic=True)
+            fenced = () if command.producer_id is None else (ProducerId(command.producer_id),)
+            return Need(Verb.WRITE, any_topic=True, of_producers=fenced)
         case CreateTopic():
             return Need(Verb.ALTER, (command.name,))
         case CommitOffsets():
@@ -234,6 +237,8 @@ def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
         _check_member(principal, need.verb, *need.of_member, state)
         if need.joins:
             _check_group(principal, need.verb, *need.of_member, state)
+    for producer_id in need.of_producers:
+        _check_producer(principal, need.verb, producer_id, state)
     if need.any_topic:
         if not any(right.covers(need.verb, right.topics) for right in principal.rights):
             raise TopicAuthorizationFailed(_refusal(principal, need.verb, "any topic", f"{need.verb}:TOPIC"))
@@ -273,6 +278,18 @@ def _check_group(principal: Principal, verb: Verb, group: str, member_id: str, s
         return
     if not all(principal.may(verb, topic) for topic in {topic for member in known.members for topic in member.topics}):
         what = f"all topics that the members of group {shown(group)} read"
+        raise TopicAuthorizationFailed(_refusal(principal, verb, what, f"{verb}:TOPIC for each of them"))
+
+
+def _check_producer(principal: Principal, verb: Verb, producer_id: ProducerId, state: ClusterState) -> None:
+    """Check the right on all topics that an idempotent producer wrote to, without naming the topics in the error.
+
+    The next epoch of a producer fences it. A batch under its id adds a topic to those that its author needs a right on.
+    """
+    known = state.producers.get(producer_id)
+    topic_ids = set() if known is None else {key.topic_id for key in known.batches}
+    if not all(principal.may(verb, state.topics[topic_id].name) for topic_id in topic_ids):
+        what = f"all topics that producer {producer_id} has written to"
         raise TopicAuthorizationFailed(_refusal(principal, verb, what, f"{verb}:TOPIC for each of them"))
 
 

@@ -1,7 +1,8 @@
 """The existing jobs, in the order in which they run one after the other: roll comes first, vacuum last.
 
 A new job is one line of `KNOWN_JOBS`. The coordinator's scheduler, `sparklog job run-all`, `job status` and the tests
-of the ready schedules in conf/ all use that list.
+of the ready schedules in conf/ all use that list. Its name is also in core/decide/job_reports.py, which refuses the
+reports of others.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from sparklog.chain.commit.committer import new_command_id
 from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.leading.service import Service
 from sparklog.core.access import Verb
-from sparklog.core.commands import Command, CreateTopic, DeleteTopic, JoinGroup, Submission
+from sparklog.core.commands import Append, Application, Command, CreateTopic, DeleteTopic, JoinGroup, Submission
 from sparklog.core.types import EntryNumber, PartitionIndex, TopicId
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import (
@@ -152,6 +152,21 @@ def test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet(chain: Memb
     error = with_access(chain, access("write:newer"), work)
     assert error is not None
     assert error.code == "INVALID_REQUEST"  # the log's own error
+
+
+def test_the_result_of_a_known_write_names_only_topics_that_its_caller_may_describe(chain: Member) -> None:
+    """Any principal that may write somewhere may use any application id, and so repeat a write of others."""
+    version = Application("app", 1)
+    chain.submit(chain.begin(append(3, application=version)))
+
+    async def work(service: Service, app: Starlette) -> Answer:
+        return await request(app, "POST", SUBMIT, [submit_body(chain, Append((), (), (), version))], bearer())
+
+    for rights, records in (("write:orders", 3), ("write:mine", 0)):
+        answer = with_access(chain, access(rights), work)
+        (outcome,) = msgspec.msgpack.decode(answer.body, type=SubmitReply).outcomes
+        assert outcome.result is not None
+        assert (outcome.result.records, len(outcome.result.ranges)) == (records, records // 3)
 
 
 # ---- audit ----------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from sparklog.core.access import (
     unknown_topics,
 )
 from sparklog.core.commands import (
+    AllocateProducer,
     Append,
     Application,
     Command,
@@ -36,7 +37,7 @@ from sparklog.core.commands import (
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, SparklogError, TopicAuthorizationFailed
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, NewSlice, Offset, PartitionIndex, TopicId
-from tests.core.decided_log import DecidedLog
+from tests.core.decided_log import DecidedLog, span
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, TYPES, UNKNOWN, of_topic
 
 STATE = DecidedLog().state  # topic 1 is `t`
@@ -167,6 +168,26 @@ def test_a_member_renews_itself_beside_one_that_came_later_and_reads_more() -> N
         log.submit(JoinGroup("g", member_id, topics, 9_000))
     for member_id in ("anna", "berta@1", "berta@2"):
         check_access(principal(f"read:{NAME}"), need_of(JoinGroup("g", member_id, (NAME,), 9_000)), log.state)
+
+
+@pytest.mark.parametrize("command", ["fences", "appends"])
+def test_a_producer_is_fenced_or_used_only_with_the_right_on_all_topics_that_it_wrote_to(command: str) -> None:
+    """Ids of producers are numbers from 0, so anyone can name one. Each may ask for a new id."""
+    log = DecidedLog()
+    log.append(3, producer=span(log.producer(), 0, 0, 2))
+    log.submit(CreateTopic("mine"))
+    wanted: Command = AllocateProducer(0)
+    if command == "appends":  # with a batch in `mine`, the producer's owner would need the right on `mine` too
+        part = replace(log.part(3, producer=span(0, 0, 0, 2)), topic_id=log.state.topic_ids["mine"])
+        wanted = Append((), (part,), ())
+    for rights in (("write:*",), (f"write:{NAME}", "write:mine")):
+        check_access(principal(*rights), need_of(wanted), log.state)
+    with pytest.raises(TopicAuthorizationFailed) as raised:
+        check_access(principal("write:mine", "describe:*", "alter:*"), need_of(wanted), log.state)
+    assert "write all topics that producer 0 has written to" in raised.value.message
+    check_access(principal("write:mine"), need_of(AllocateProducer()), log.state)
+    log.submit(DeleteTopic(ORDERS))
+    check_access(principal("write:mine"), need_of(wanted), log.state)
 
 
 _IN_ORDERS = OffsetToCommit(ORDERS, PartitionIndex(0), Offset(0), LeaderEpoch(0))

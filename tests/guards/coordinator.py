@@ -32,6 +32,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_ADDRESSES}test_another_is_refused_for_the_first_stores_and_for_later_ones",),
     ),
     Guard(
+        "job-report-name",
+        "No name of no job is remembered.",
+        "sparklog/core/decide/job_reports.py",
+        "    if command.job not in JOBS:",
+        "    if False:",
+        ("tests/core/decide/test_job_reports.py::test_no_name_takes_the_room_of_a_job_that_has_not_run_yet",),
+    ),
+    Guard(
         "job-report-printable",
         "No text in a job's report reaches a terminal that the terminal obeys.",
         "sparklog/core/decide/job_reports.py",

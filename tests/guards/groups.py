@@ -291,6 +291,14 @@ GUARDS: Final = (
         (_WRONG_CLOCK + "test_a_job_that_is_days_ahead_of_the_store_does_not_begin",),
     ),
     Guard(
+        "clock-object-stays",
+        "A job goes on if it may not delete the object that showed it the store's clock.",
+        "sparklog/maintenance/store_clock.py",
+        "        with suppress(SparklogError):",
+        "        if True:",
+        (_WRONG_CLOCK + "test_a_job_goes_on_if_the_object_that_showed_the_stores_clock_stays",),
+    ),
+    Guard(
         "group-clock-ahead",
         "A clock that is ahead takes no member for gone that others saw at work.",
         "sparklog/maintenance/job_frame.py",

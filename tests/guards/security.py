@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _ACCESS = "tests/core/test_access.py::"
+_PRODUCER = "test_a_producer_is_fenced_or_used_only_with_the_right_on_all_topics_that_it_wrote_to"
 _GATE = "tests/coordinator/access/test_gate.py::"
 _GATE_COMMANDS = "tests/coordinator/test_gate_commands.py::"
 _FILE = "tests/coordinator/access/test_access_file.py::"
@@ -42,6 +43,30 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "    if known is None or known.member(member_id) or known.holder(instance_of(member_id)):",
         "    if known is None:",
         ("tests/core/test_access.py::test_a_member_renews_itself_beside_one_that_came_later_and_reads_more",),
+    ),
+    Guard(
+        "producer-of-others",
+        "A producer is fenced only with the right on all topics that it wrote to.",
+        "sparklog/core/access.py",
+        "    if not all(principal.may(verb, state.topics[topic_id].name) for topic_id in topic_ids):",
+        "    if False:",
+        (f"{_ACCESS}{_PRODUCER}[fences]", f"{_ACCESS}{_PRODUCER}[appends]"),
+    ),
+    Guard(
+        "producer-used-by-others",
+        "Nobody adds a topic of his own to those of another's producer, which would then lack a right.",
+        "sparklog/core/access.py",
+        ", of_producers=tuple(sorted(producers)))",
+        ")",
+        (f"{_ACCESS}{_PRODUCER}[appends]",),
+    ),
+    Guard(
+        "known-write-of-others",
+        "The result of another author's write does not show topics that its caller may not describe.",
+        "sparklog/coordinator/access/submitting.py",
+        "    if not hidden:",
+        "    if True:",
+        (f"{_GATE_COMMANDS}test_the_result_of_a_known_write_names_only_topics_that_its_caller_may_describe",),
     ),
     Guard(
         "access-exposure",

@@ -6,7 +6,6 @@ import msgspec
 
 from sparklog.core.commands import ReportJob
 from sparklog.core.decide.job_reports import decide_report_job
-from sparklog.core.state import ClusterState
 from sparklog.maintenance.job_report import (
     FAILURE_COUNTS,
     DeletionResult,
@@ -56,7 +55,7 @@ def test_the_record_in_the_chain_is_legal_whatever_the_messages_are() -> None:
     whole = report(rows)
     whole = msgspec.structs.replace(whole, notes=hostile, deletion=DeletionResult(failed=1, messages=hostile))
     text = whole.for_chain()
-    assert decide_report_job(ClusterState(), ReportJob("roll", 1, 2, 200, text)).report == text
+    assert decide_report_job(ReportJob("roll", 1, 2, 200, text)).report == text
     assert len(msgspec.json.decode(text)["failures"]) == 10
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.cli.main import _commands
 from sparklog.core.config.cluster_config import CLUSTER_KEYS, effective_cluster
+from sparklog.core.decide import job_reports
 from sparklog.core.errors import InvalidInput
 from sparklog.core.maintenance.schedule import Task
 from sparklog.maintenance import jobs
@@ -30,6 +31,10 @@ def test_a_job_of_the_list_has_a_verb_a_leaf_a_function_and_a_real_interval(job:
     config = effective_cluster({})
     assert (job.interval_ms(config) is None) == (job.interval_key is None)
     assert job.interval_key is None or job.interval_key in CLUSTER_KEYS
+
+
+def test_the_chain_takes_the_reports_of_exactly_these_jobs() -> None:
+    assert job_reports.JOBS == JOBS
 
 
 # M: N-06

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core.commands import ClaimCoordination
 from sparklog.core.coordination import Coordinator
-from sparklog.core.errors import InvalidInput
+from sparklog.core.errors import InvalidInput, StoreAccessDenied
 from sparklog.maintenance import run_retention, run_roll, run_vacuum
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.storage.keys import PROBES
@@ -97,6 +97,24 @@ def test_a_chain_that_was_quiet_for_days_is_not_taken_for_a_wrong_clock(
         assert log.retention(dry_run=True).planned.objects == 1
     assert log.retention().done.objects == 1
     assert not list(log.store.list_keys(PROBES))
+
+
+def test_a_job_goes_on_if_the_object_that_showed_the_stores_clock_stays(
+    log: MaintainedLog, store_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.topic("t", retention_ms=DAY_MS)
+    log.append("t", 0, 1)
+    for clock in (log.clock, store_clock):
+        clock.at_ms += 8 * DAY_MS
+    deletes = MemoryStore.delete
+
+    def denied(store: MemoryStore, key: str) -> None:
+        if key.startswith(PROBES):
+            raise StoreAccessDenied(f"{key}: access denied")
+        deletes(store, key)
+
+    monkeypatch.setattr(MemoryStore, "delete", denied)
+    assert log.retention().done.objects == 1
 
 
 def test_a_job_that_is_days_ahead_of_a_coordinator_does_not_begin(log: MaintainedLog) -> None:

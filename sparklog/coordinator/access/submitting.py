@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sparklog.coordinator.access.audit import audit_command, is_audited
 from sparklog.coordinator.access.gate import Caller
 from sparklog.coordinator.leading.service import Service
-from sparklog.core.access import Need, Principal, check_access, need_of, topic_names, unknown_topics
+from sparklog.core.access import ALL, Need, Principal, Verb, check_access, need_of, topic_names, unknown_topics
 from sparklog.core.errors import AccessRefused, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
@@ -37,9 +37,34 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
         _audit(caller, service, request, needs, [error if refusal is None else refusal for refusal in refusals])
         raise
     done = iter(reply.outcomes)
-    outcomes = tuple(next(done) if refusal is None else Outcome(error=error_reply(refusal)) for refusal in refusals)
+    state = service.follower.state
+    outcomes = tuple(
+        seen_by(caller.principal, next(done), need, state) if refusal is None else Outcome(error=error_reply(refusal))
+        for need, refusal in zip(needs, refusals, strict=True)
+    )
     _audit(caller, service, request, needs, outcomes)
     return replace(reply, outcomes=outcomes)
+
+
+def seen_by(principal: Principal, outcome: Outcome, need: Need, state: ClusterState) -> Outcome:
+    """Return the outcome with only those ranges whose topics the principal may describe.
+
+    The result of a known write may be that of another author: any principal may use any application id. `need`: that of
+    the command. Its topics were checked, and one of them may have been deleted since.
+    """
+    if outcome.result is None:
+        return outcome
+    others = {range_.topic_id for range_ in outcome.result.ranges}.difference(need.topics)
+    named = {topic_id: state.topics.get(topic_id) for topic_id in others}
+    hidden = {
+        topic_id
+        for topic_id, topic in named.items()
+        if not principal.may(Verb.DESCRIBE, ALL if topic is None else topic.name)
+    }
+    if not hidden:
+        return outcome
+    ranges = tuple(range_ for range_ in outcome.result.ranges if range_.topic_id not in hidden)
+    return Outcome(replace(outcome.result, ranges=ranges, records=sum(range_.records for range_ in ranges)))
 
 
 def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:

@@ -202,7 +202,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
         case AllocateProducer() as command:
             return (_allocate_producer(state, command),)
         case ReportJob() as command:
-            return (decide_report_job(state, command),)
+            return (decide_report_job(command),)
         case RegisterStore() as command:
             return decide_register_store(state, command)
         case FenceStore() as command:

@@ -33,6 +33,7 @@ locals {
     entries      = var.embedded ? local.entries : []
     bodies       = var.embedded ? local.bodies : []
     owners       = var.embedded ? local.owners : []
+    clock        = var.embedded ? ["probe/*-clock"] : [] # shows a job the store's time after a quiet day
     copies       = var.embedded ? ["copies/*"] : []
     entry_copies = var.embedded ? local.entry_copies : []
   }
@@ -71,9 +72,9 @@ locals {
     maintenance = {
       metadata = {
         get    = local.chain
-        put    = concat(["meta/void/*"], local.embedded.entries)
-        delete = concat(local.entries, local.bodies)
-        list   = local.chain
+        put    = concat(["meta/void/*"], local.embedded.entries, local.embedded.clock)
+        delete = concat(local.entries, local.bodies, local.embedded.clock)
+        list   = concat(local.chain, local.embedded.clock)
       }
       stores = {
         get     = concat(local.mark, local.owners, local.in_parts, ["copies/*"])

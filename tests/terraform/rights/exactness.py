@@ -20,6 +20,7 @@ FAMILIES = (
     "OWNER/*",
     "append/*",
     "topics/*",
+    "probe/*-clock",
     "probe/*",
     "meta/log/*",
     "meta/snapshot/*",

@@ -6,6 +6,8 @@ from tests.terraform.rights.exactness import FAMILIES, Name
 
 _REPLACED = "a snapshot that is found to be broken just after it was written is taken back, a damaged chunk replaced"
 _ABSENT = "what vacuum deletes while it is read must be absent, not denied: then the newest snapshot is read instead"
+_QUIET = "after a quiet day the newest entry does not show a job what time it is by the store's clock"
+_PROBES = "its probes have one pattern, which is also for what maintenance puts after a quiet day"
 
 # (role, action, family of keys): what a cluster comes to in years, and in no run of minutes.
 NOT_RUN: dict[Name, str] = {
@@ -17,6 +19,14 @@ NOT_RUN: dict[Name, str] = {
         (role, "s3:ListBucket", key): _ABSENT
         for role in ("producer", "consumer", "agent", "coordinator")
         for key in ("meta/chunks/*", "meta/commands/*")
+    },
+    **{
+        ("maintenance", action, "probe/*-clock"): _QUIET
+        for action in ("s3:PutObject", "s3:DeleteObject", "s3:ListBucket")
+    },
+    **{
+        ("operator", f"s3:{action}", "probe/*-clock"): _PROBES
+        for action in ("GetObject", "PutObject", "AbortMultipartUpload", "DeleteObject")
     },
     ("operator", "s3:PutObject", "meta/commands/*"): "a restore takes over large appends that no snapshot covers",
 }
@@ -59,6 +69,7 @@ WILDCARDS: dict[str, str] = {
     "append/*": _DRAWN,
     "topics/*": "topics come and go, and each object of one has a name of its own",
     "probe/*": "each probe draws an id",
+    "probe/*-clock": "each job draws an id",
     "OWNER/*": "the number of the restore",
     "meta/log/*": "entries are numbered, in blocks",
     "meta/snapshot/*": "the number of the entry that it was taken after",

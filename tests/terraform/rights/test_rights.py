@@ -6,6 +6,7 @@ The policies are rendered by Terraform from terraform/modules/iam; without it th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ KEYS = (
     keys.append_key(0, HEX),
     keys.index_key(keys.append_key(0, HEX)),
     f"{keys.TOPICS}0-orders/0/{DIGITS}-0-{DIGITS}-{HEX}.arrow",
+    CLOCK := f"{keys.PROBES}{HEX}-clock",
     f"{keys.PROBES}{HEX}-read",
 )
 
@@ -117,14 +119,29 @@ def test_a_consumer_can_not_write_and_a_producer_can_not_delete(policies: Polici
 
 @pytest.mark.parametrize("key", KEYS)
 def test_only_maintenance_deletes_what_is_in_the_log(policies: Policies, key: str) -> None:
-    """Only the operator removes what its probes wrote, and the coordinator what it wrote in vain or has replaced."""
+    """Only the operator removes what its probes wrote, and the coordinator what it wrote in vain or has replaced.
+
+    After a quiet day, maintenance removes the object that shows it the store's clock.
+    """
     deleters = {role for by_role in policies.values() for role in ROLES if may(by_role[role], "s3:DeleteObject", key)}
     allowed = {"maintenance"}
-    if key.startswith(keys.PROBES):
+    if key == CLOCK:
+        allowed = {"operator", "maintenance"}
+    elif key.startswith(keys.PROBES):
         allowed = {"operator"}
     elif key.startswith((keys.SNAPSHOTS, keys.CHUNKS, keys.COPIES)):
         allowed = {"maintenance", "coordinator"}
     assert deleters <= allowed
+
+
+def test_after_a_quiet_day_maintenance_sees_the_clock_of_the_metadata_and_only_there(policies: Policies) -> None:
+    asked = [
+        *((Asked(action, f"{bucket_arn('a')}/{PREFIX}/{CLOCK}")) for action in ("s3:PutObject", "s3:DeleteObject")),
+        Asked("s3:ListBucket", bucket_arn("a"), {"s3:prefix": f"{PREFIX}/{CLOCK}"}),
+    ]
+    for each in asked:
+        assert policies["embedded"]["maintenance"].allows(each), each
+        assert not policies["embedded"]["maintenance"].allows(replace(each, resource=each.resource.replace("-a", "-b")))
 
 
 def test_nobody_deletes_the_marks_that_keep_two_chains_apart(policies: Policies) -> None:
