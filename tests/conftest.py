@@ -163,8 +163,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (reason := reason_to_skip(item)) is not None:
             item.add_marker(pytest.mark.skip(reason))
     if not config.getoption("--campaign") and config.option.markexpr != "sparks":
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
-        items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+        left = {item for item in items if item.get_closest_marker("campaign") and item.nodeid not in config.args}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     if (order := config.pluginmanager.get_plugin("random order")) is not None:
         items.sort(key=lambda item: order.turn_of(item.nodeid.partition("::")[0]))
         return

@@ -71,7 +71,7 @@ def explained(error: Exception, what: str) -> SparklogError:
     unreadable = _UNREADABLE.search(text)
     condition = _reason(text)
     if unreadable is not None and (condition is None or condition.startswith("FAILED_READ_FILE")):
-        return InvalidInput(_damaged(unreadable[1], text))
+        return InvalidInput(damaged(unreadable[1], text))
     if condition is None:
         return SparklogError(f"{what}: {brief(error)}")
     kind = NotFound if condition in _ABSENT else InvalidInput
@@ -86,7 +86,7 @@ def shown_path(url: str) -> str:
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
-def _damaged(file: str, text: str) -> str:
+def damaged(file: str, text: str) -> str:
     """The message for a file that cannot be read. It shows the innermost cause, which is the helpful one."""
     causes = [f"{kind}: {message}" if message else kind for kind, message in _CAUSE.findall(text)]
     cause = f" ({causes[-1].strip()})" if causes else ""

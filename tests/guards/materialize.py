@@ -143,6 +143,23 @@ GUARDS: Final = (
         "string",
     ),
     Guard(
+        "json-one-value",
+        "A text that goes on after its object is bad, also if Spark would read the rest as fields beside it.",
+        _FIELDS,
+        "(made[end] == 1) & is_one",
+        "(made[end] == 1)",
+        ("tests/spark/materialize/test_json_fields.py::test_what_is_no_json_object_is_bad",),
+    ),
+    Guard(
+        "json-minus-zero",
+        "A -0 keeps its sign as a double.",
+        _PLAIN,
+        'r"(?!-0(?![.eE]))"',
+        'r""',
+        (_TOKENS,),
+        "double",
+    ),
+    Guard(
         "json-plain-token",
         "A text with a token that Spark would convert is not plain.",
         _PLAIN,

@@ -69,6 +69,14 @@ GUARDS: Final = (
         (_TIMES + "test_files_of_spark_are_not_read_twice_but_one_that_keeps_its_name_is",),
     ),
     Guard(
+        "int96-not-read",
+        "Times in a column that Spark leaves out stop no run.",
+        "sparklog/spark/produce/formats/parquet_times.py",
+        "if next(is_int96, False) and read is not None else",
+        "if next(is_int96, False) else",
+        (_TIMES + "test_files_and_columns_that_spark_does_not_read_stop_no_run",),
+    ),
+    Guard(
         "json-field-used",
         "A JSON field that Spark would change fails the rows that use it.",
         "sparklog/spark/produce/input_source.py",

@@ -56,8 +56,9 @@ def json_fields(text: Column, schema: StructType) -> Column:
     """Parse a column of texts. Return a struct with the fields of `schema`.
 
     The struct is null where the text is null or bad: it is not one JSON object, or a token in it does not fit the type
-    of its field. Text after the object is bad too, but Spark's reader ignores it. So the text is wrapped in an object
-    with a second field: if Spark finds that field, the text was a single JSON value.
+    of its field. Text after the object is bad too, but Spark's reader ignores it. So the text is wrapped twice. In an
+    object with a second field, it closes no bracket that it did not open if Spark finds that field. In an array, it is
+    one value and no list of them if the array has one item.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -71,7 +72,8 @@ def json_fields(text: Column, schema: StructType) -> Column:
         )
         document = sql.concat(sql.lit(f'{{"{whole}":'), json, sql.lit(f',"{end}":1}}'))
         parsed = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
-        return _let(parsed, lambda made: sql.when(made[bad].isNull() & (made[end] == 1), convert(made[whole])))
+        is_one = sql.json_array_length(sql.concat(sql.lit("["), json, sql.lit("]"))) == 1
+        return _let(parsed, lambda made: sql.when(made[bad].isNull() & (made[end] == 1) & is_one, convert(made[whole])))
 
     result = read(_tagged(text), _of_leaves(schema, lambda _: StringType()), lambda made: _converted(made, schema))
     plain = plain_object(schema)

@@ -28,8 +28,9 @@ _TOKENS: Final = {
     "date": f'"{_DATE}"',
     "timestamp": f'"{_TIME}(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})?+"',
     "timestamp_ntz": f'"{_TIME}"',
-    # 15 digits, which every double keeps, and a power of ten far from its limits
-    "double": r"(?=-?+(?:[0-9]\.?+){1,15}+(?![0-9.]))-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]{1,2})?+",
+    # 15 digits, which every double keeps, and a power of ten far from its limits. Spark reads -0 as 0.0, but -0.0 well.
+    "double": r"(?!-0(?![.eE]))"
+    r"(?=-?+(?:[0-9]\.?+){1,15}+(?![0-9.]))-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]{1,2})?+",
 }
 _DEPTH: Final = 3  # of values that are not wanted
 

@@ -88,3 +88,50 @@ def test_files_of_spark_are_not_read_twice_but_one_that_keeps_its_name_is(spark:
     pq.write_table(fine, tmp_path / "kept.parquet", use_deprecated_int96_timestamps=True)
     with pytest.raises(InvalidInput, match=r"kept.parquet: .* column at"):
         opened(spark, tmp_path / "kept.parquet")
+
+
+def test_files_without_a_writer_and_columns_of_any_name_are_checked(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"_metadata": (NS, [COARSE])})
+    body = (tmp_path / "a.parquet").read_bytes()
+    assert opened(spark, tmp_path / "a.parquet") == 1
+    (tmp_path / "a.parquet").write_bytes(without_created_by(body))
+    assert pq.ParquetFile(tmp_path / "a.parquet").metadata.created_by == ""
+    assert opened(spark, tmp_path / "a.parquet") == 1
+    write(tmp_path / "b.parquet", {"_metadata": (NS, [FINE])})
+    with pytest.raises(InvalidInput, match=r"b.parquet: .* column _metadata"):
+        opened(spark, tmp_path / "b.parquet")
+
+
+def without_created_by(body: bytes) -> bytes:
+    """The file without the optional field of the footer that names the writer: field 6 of the struct, as text."""
+    name = pq.ParquetFile(pa.BufferReader(body)).metadata.created_by.encode()
+    length = int.from_bytes(body[-8:-4], "little")
+    footer = body[-8 - length : -8]
+    # Compact Thrift: a field's header has the distance from the field before it, so the next one gets one more.
+    begin = footer.rindex(bytes([0x18, len(name)]) + name)
+    end = begin + 2 + len(name)
+    rest = footer[end:]
+    if rest[0]:
+        rest = bytes([rest[0] + 0x10]) + rest[1:]
+    footer = footer[:begin] + rest
+    return body[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def test_files_and_columns_that_spark_does_not_read_stop_no_run(spark: SparkSession, tmp_path: Path) -> None:
+    part = pa.struct([("at", NS)])
+    for name in "ab":
+        write(tmp_path / f"{name}.parquet", {"at": (NS, [COARSE]), "s": (part, [{"at": COARSE}])})
+    (tmp_path / "empty.parquet").touch()  # if Spark merges schemas, it refuses the file itself
+    assert opened(spark, tmp_path, mergeSchema="false") == 2
+    (tmp_path / "empty.parquet").unlink()
+    both = pa.struct([("at", NS), ("other", NS)])
+    others: dict[str, Any] = {"s": (both, [{"at": COARSE, "other": FINE}]), "other": (NS, [FINE])}
+    write(tmp_path / "z.parquet", {"at": (NS, [COARSE]), **others})
+    assert opened(spark, tmp_path, mergeSchema="false") == 3
+    with pytest.raises(InvalidInput, match=r"z.parquet: .* column"):
+        opened(spark, tmp_path)
+    (tmp_path / "z.parquet").write_bytes(b"PAR1 damaged PAR1")
+    assert opened(spark, tmp_path, ignoreCorruptFiles="true") == 2
+    for merged in ("true", "false"):
+        with pytest.raises(InvalidInput, match=r"z.parquet"):
+            opened(spark, tmp_path, mergeSchema=merged)
