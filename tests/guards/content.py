@@ -201,6 +201,22 @@ GUARDS: Final = (
         ("tests/log/read/test_read_ahead.py::test_no_batch_waits_for_stores_that_do_not_answer",),
     ),
     Guard(
+        "reads-after-the-main-thread",
+        "Reads go on when no thread can start any more.",
+        "sparklog/log/read/read_ahead.py",
+        "except RuntimeError:",
+        "except MemoryError:",
+        ("tests/log/read/test_read_ahead.py::test_reads_go_on_after_the_main_thread_has_ended",),
+    ),
+    Guard(
+        "reads-after-a-fork",
+        "A forked process does not wait for threads that it lacks.",
+        "sparklog/log/read/read_ahead.py",
+        "return self._future if self._process == os.getpid() else None",
+        "return self._future",
+        ("tests/log/read/test_read_ahead.py::test_a_forked_process_does_itself_what_threads_of_its_parent_were_doing",),
+    ),
+    Guard(
         "table-content",
         "A table of the chain is checked before its numbers are used.",
         "sparklog/chain/arrow_table.py",

@@ -23,7 +23,7 @@ from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, within
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.host.fork import after_fork_in_child
-from sparklog.log.batch import decode
+from sparklog.log.batch import decodings
 from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
@@ -225,9 +225,8 @@ def read_batches(
         lengths, crcs, records = (
             column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
         )
-        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
-        if len(lengths) > 1:
-            batches = one_ahead(batches)
+        tasks = decodings(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
+        batches = one_ahead(tasks) if len(lengths) > 1 else (task() for task in tasks)
         for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from sparklog.core.types import OffsetRange, StoreId
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.object_reader import FIRST_READS, read_first
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.read.read_ahead import in_background
+from sparklog.log.read.read_ahead import Coming, in_background
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -32,7 +31,7 @@ class _PendingFetch(NamedTuple):
     """A fetch of the first bytes of a slice from the store `store_id`: running, waiting for a thread, or done."""
 
     store_id: StoreId
-    fetched: Future[Fetched]
+    fetched: Coming[Fetched]
 
 
 class SlicesAhead:
