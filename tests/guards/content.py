@@ -73,15 +73,15 @@ GUARDS: Final = (
     _guard(
         "claims",
         "Before a buffer is decompressed, the lengths that all buffers claim are added up …",
-        "        if claimed > min(LARGEST_BATCH_BYTES, packable):",
-        "        if False:",
+        "if numbers.codec and claimed > min(LARGEST_BATCH_BYTES, _MOST_RATIO[numbers.codec] * message.size):",
+        "if False:",
         "test_buffers_that_claim_more_than_the_largest_batch_are_refused_before_one_is_unpacked",
     ),
     _guard(
         "shared-bytes",
         "… since buffers that share their bytes claim more than their message can hold …",
-        "        if claimed > min(LARGEST_BATCH_BYTES, packable):",
-        "        if claimed > LARGEST_BATCH_BYTES:",
+        "claimed > min(LARGEST_BATCH_BYTES, _MOST_RATIO[numbers.codec] * message.size)",
+        "claimed > LARGEST_BATCH_BYTES",
         "test_buffers_that_share_their_bytes_claim_no_more_than_the_message_can_hold",
     ),
     _guard(
@@ -199,6 +199,48 @@ GUARDS: Final = (
         '"sparklog-decoding"',
         '"sparklog-read-ahead"',
         ("tests/log/read/test_read_ahead.py::test_no_batch_waits_for_stores_that_do_not_answer",),
+    ),
+    _guard(
+        "stored-buffers",
+        "The bound of a page holds for buffers without compression, too.",
+        "length - prefix_bytes if raw == _STORED else max(0, raw)",
+        "max(0, raw)",
+        "test_buffers_that_are_stored_as_they_are_count_too",
+    ),
+    Guard(
+        "page-piece",
+        "The bounds of a page hold inside a piece.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        "if next_offset < piece.end and (",
+        "if False and (",
+        (
+            "tests/coordinator/test_record_page.py::"
+            "test_a_piece_of_large_records_ends_at_the_bounds_of_a_page_and_the_links_go_on",
+        ),
+    ),
+    Guard(
+        "page-large-record",
+        "A record that is too large for a page hides no later ones.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        "if isinstance(error, RecordTooLarge) and down and piece.end - piece.start > 1:",
+        "if False:",
+        ("tests/coordinator/test_record_page.py::test_the_records_after_one_that_is_too_large_are_shown",),
+    ),
+    Guard(
+        "rebuild-bound",
+        "No object above the bound of a page is fetched to rebuild its index.",
+        "sparklog/log/read/object_reader.py",
+        "if object_.size_bytes > most_bytes:",
+        "if False:",
+        ("tests/log/read/test_object_reader.py::test_an_object_above_the_bound_is_not_fetched_to_rebuild_its_index",),
+    ),
+    Guard(
+        "fetch-bound",
+        "No batch above the bound of a page is fetched.",
+        "sparklog/log/read/ranged_reads.py",
+        "read.end - read.start <= most_bytes",
+        "True",
+        ("tests/log/read/test_object_reader.py::test_a_batch_above_the_bound_is_not_fetched",),
     ),
     Guard(
         "reads-after-the-main-thread",
