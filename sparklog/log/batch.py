@@ -11,7 +11,7 @@ import contextlib
 import functools
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -225,19 +225,35 @@ def decode(
     Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong, or if its content is: see
     `message_decoder`. Raises RecordTooLarge if the columns of a batch have more than `most_bytes` before compression.
     """
+    return (task() for task in decodings(key, position, body, lengths, crcs, columns, schema, most_bytes))
+
+
+def decodings(
+    key: str,
+    position: int,
+    body: pa.Buffer,
+    lengths: Sequence[int],
+    crcs: Sequence[int],
+    columns: Sequence[str],
+    schema: pa.Schema = RAW_SCHEMA,
+    most_bytes: int = LARGEST_BATCH_BYTES,
+) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """Yield a task for each batch that `decode` would yield. A task returns its batch, whatever others were run."""
     decoder = MessageDecoder(schema, columns, most_bytes)
     start = 0
     for length, crc in zip(lengths, crcs, strict=True):
-        message = body.slice(start, length)
-        verify(message, crc, "record batch", key, position + start)
-        try:
-            batch = decoder.decode(message)
-        except TooLarge as error:
-            raise RecordTooLarge(f"record batch at byte {position + start} of {key}: {error}") from error
-        except Malformed as error:
-            raise Damaged(f"record batch at byte {position + start} of {key}: it can't be decoded: {error}") from error
-        yield batch
+        yield functools.partial(_decoded, decoder, body.slice(start, length), crc, key, position + start)
         start += length
+
+
+def _decoded(decoder: MessageDecoder, message: pa.Buffer, crc: int, key: str, position: int) -> pa.RecordBatch:
+    verify(message, crc, "record batch", key, position)
+    try:
+        return decoder.decode(message)
+    except TooLarge as error:
+        raise RecordTooLarge(f"record batch at byte {position} of {key}: {error}") from error
+    except Malformed as error:
+        raise Damaged(f"record batch at byte {position} of {key}: it can't be decoded: {error}") from error
 
 
 def place_of(message: pa.Buffer) -> TopicPartition:

@@ -44,18 +44,22 @@ def _refusal(rows: pa.RecordBatch, row: int, topic: str, found: str) -> InvalidR
 
 
 def readable_headers(headers: pa.Array) -> pa.Array:
-    """Return decoded headers with U+FFFD for what is not UTF-8 in their keys. None of the keys is null."""
+    """Return decoded headers with U+FFFD for what is not UTF-8 in their keys. None of the keys is null.
+
+    The result of a slice has the keys of its own rows only: others may not be UTF-8.
+    """
     ends = buffer_offsets(headers)
-    pairs = headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))  # only those of these rows
+    pairs = headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
     keys = pairs.field("key")
-    if _are_utf8(keys):
+    if not _are_utf8(keys):
+        texts = [key.decode(errors="replace").encode() for key in keys.view(pa.binary()).to_pylist()]
+        text_ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        parts = [None, pa.py_buffer(text_ends), pa.py_buffer(b"".join(texts))]
+        keys = pa.Array.from_buffers(pa.string(), len(texts), parts)
+    elif len(keys) == len(headers.values):
         return headers
-    texts = [key.decode(errors="replace").encode() for key in keys.view(pa.binary()).to_pylist()]
-    text_ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    parts = [None, pa.py_buffer(text_ends), pa.py_buffer(b"".join(texts))]
-    readable = pa.Array.from_buffers(pa.string(), len(texts), parts)
-    replaced = pa.StructArray.from_arrays([readable, pairs.field("value")], fields=list(HEADERS.value_type))
-    return pa.ListArray.from_arrays(array_of(ends - ends[0]), replaced, type=HEADERS, mask=headers.is_null())
+    own = pa.StructArray.from_arrays([keys, pairs.field("value")], fields=list(HEADERS.value_type))
+    return pa.ListArray.from_arrays(array_of(ends - ends[0]), own, type=HEADERS, mask=headers.is_null())
 
 
 def _are_utf8(keys: pa.Array) -> bool:

@@ -105,17 +105,14 @@ class MessageDecoder:
         if not 0 <= numbers.rows <= _MOST_ROWS:
             raise Malformed(f"a batch of {numbers.rows} rows")
         stored = _StoredColumns(numbers, message.slice(numbers.body_start))
-        if numbers.codec:
-            self._check_claims(stored.claimed_bytes(wanted.columns), _MOST_RATIO[numbers.codec] * message.size)
-        return [stored.column(column) for column in wanted.columns]
-
-    def _check_claims(self, claimed: int, packable: int) -> None:
-        """Refuse large claims before memory is allocated: small buffers may claim much, and several may share bytes."""
-        if claimed > min(LARGEST_BATCH_BYTES, packable):
+        claimed = stored.claimed_bytes(wanted.columns)
+        # Refuse large claims before memory is allocated: small buffers may claim much, and several may share bytes.
+        if numbers.codec and claimed > min(LARGEST_BATCH_BYTES, _MOST_RATIO[numbers.codec] * message.size):
             raise Malformed(f"buffers of {claimed} bytes before compression")
         if claimed > self._most_bytes:
-            wanted = exact_amount(self._most_bytes)
-            raise TooLarge(f"wanted at most {wanted} before compression, found {exact_amount(claimed)}")
+            most = exact_amount(self._most_bytes)
+            raise TooLarge(f"wanted at most {most} before compression, found {exact_amount(claimed)}")
+        return [stored.column(column) for column in wanted.columns]
 
 
 class _StoredColumns:
@@ -128,11 +125,13 @@ class _StoredColumns:
     def claimed_bytes(self, columns: Sequence[_Column]) -> int:
         """Sum of the lengths before compression that the buffers of these columns claim. None is checked yet."""
         claimed = 0
+        prefix_bytes = INT64.size if self._numbers.codec else 0
         for column in columns:
             for buffer in range(column.buffer, column.buffer + column.buffers):
                 start, length = self._numbers.buffers[2 * buffer : 2 * buffer + 2]
-                if start >= 0 and length >= INT64.size and start + length <= self._body.size:
-                    claimed += max(0, INT64.unpack_from(self._body, start)[0])
+                if start >= 0 and length >= prefix_bytes and start + length <= self._body.size:
+                    raw = INT64.unpack_from(self._body, start)[0] if prefix_bytes else _STORED
+                    claimed += length - prefix_bytes if raw == _STORED else max(0, raw)
         return claimed
 
     def column(self, column: _Column) -> pa.Array:

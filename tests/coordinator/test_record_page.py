@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -23,6 +24,7 @@ from sparklog.chain.head import Head
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.coordinator.page.records import record_reading, record_routes
+from sparklog.coordinator.page.records.record_batches import matching
 from sparklog.coordinator.page.records.record_query import MOST_COUNT, MOST_PARTITIONS
 from sparklog.coordinator.page.records.record_reading import LIMITS
 from sparklog.coordinator.page.records.record_routes import READS, RecordReads
@@ -350,6 +352,38 @@ def test_a_record_that_is_too_large_for_a_page_is_not_decompressed(
     assert [place for place in page.places if place[0] == 1] == []
     monkeypatch.setattr(record_routes, "LIMITS", LIMITS)
     assert Asked(cluster).page(order=order, partition=1).places == [(1, 0)]
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("bound", [{"size_bytes": 400_000}, {"time_ms": 3}])
+def test_a_piece_of_large_records_ends_at_the_bounds_of_a_page_and_the_links_go_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, order: str, bound: dict[str, int]
+) -> None:
+    cluster.create_topic("zeros", partitions=1)
+    for _ in range(20):
+        cluster.append("zeros", rows(["0" * 100_000], 0))
+    monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, **bound))
+    asked = Asked(cluster)
+    ticks = itertools.count()
+    decoded: list[int] = []
+    monkeypatch.setattr(record_routes.SystemClock, "monotonic_ms", lambda clock: next(ticks))
+    monkeypatch.setattr(record_reading, "matching", lambda batch, *given: decoded.append(1) or matching(batch, *given))
+    pages = []
+    for page in asked.walk("zeros", order=order, find="nowhere"):
+        pages.append(page)
+        assert len(decoded) <= 8
+        decoded.clear()
+    assert sum(map(searched, pages)) == 20
+    assert len(pages) > 3
+
+
+def test_the_records_after_one_that_is_too_large_are_shown(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("a", "v" * 500_000, "b", "c", "d"):
+        cluster.append("orders", rows([value], 1))
+    monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, size_bytes=400_000))
+    page = Asked(cluster).page(partition=1)
+    assert page.places == [(1, 4), (1, 3), (1, 2)]
+    assert "partition 1 can't be read further: RECORD_TOO_LARGE: offsets [1, 2)" in page.text
 
 
 # ---- who may ------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ GUARDS: Final = (
         "batch-checksum",
         "A record batch is verified before Arrow decodes it.",
         "sparklog/log/batch.py",
-        '        verify(message, crc, "record batch", key, position + start)\n',
+        '    verify(message, crc, "record batch", key, position)\n',
         "",
         ("tests/log/test_batch.py::test_flipped_bit_names_object_byte_and_both_checksums",),
     ),

@@ -11,7 +11,7 @@ from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import Damaged, InvalidConfig, RecordTooLarge
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
-from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
 from sparklog.log.write.task_objects import WriterLimits
@@ -250,6 +250,19 @@ def test_a_reader_may_allow_less_memory_than_a_batch_takes(unpacked: list[int]) 
     with pytest.raises(RecordTooLarge, match=found):
         list(decode(*given, needed - 1))
     assert not unpacked
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_buffers_that_are_stored_as_they_are_count_too(compression: str) -> None:
+    message = encoded(5000, compression)
+    if compression == "zstd":
+        raw = bytes(40_000)
+        set_buffer(message, VALUE_DATA, start=len(message) - Places(message).body, length=8 + len(raw))
+        message += struct.pack("<q", -1) + raw
+    buffer = pa.py_buffer(bytes(message))
+    assert MessageDecoder(RAW_SCHEMA, ["value"], 60_004).arrays(buffer)
+    with pytest.raises(TooLarge, match="found 60,004 bytes"):
+        MessageDecoder(RAW_SCHEMA, ["value"], 60_003).arrays(buffer)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])

@@ -18,17 +18,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.describe.readable import counted
-from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.describe.readable import counted, exact_amount
+from sparklog.core.errors import Damaged, KeyNotFound, RecordTooLarge
 from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, within
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
 from sparklog.host.fork import after_fork_in_child
-from sparklog.log.batch import decode
+from sparklog.log.batch import decodings
 from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.number_arrays import array_of, numpy_of
-from sparklog.log.read.ranged_reads import ranged_reads
+from sparklog.log.read.ranged_reads import allowed, ranged_reads
 from sparklog.log.read.read_ahead import bodies, one_ahead
 from sparklog.log.read.read_errors import damage_of
 from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
@@ -62,8 +62,9 @@ def read_slice(
     and columns.
 
     Raises InvalidInput for unknown columns, KeyNotFound if the object is gone, UnsupportedVersion for another format,
-    RecordTooLarge if the stored columns of a batch have more than `most_bytes` before compression, and Damaged if bytes
-    differ from what the chain says. Batches yielded before an error are right.
+    RecordTooLarge if a batch has more than `most_bytes`, as stored or (the stored columns) before compression, and
+    Damaged if bytes differ from what the chain says, or if the index is lost or damaged and the object, from which it
+    would be rebuilt, is larger than `most_bytes`. Batches yielded before an error are right.
     """
     schema = read_schema(columns)
     wanted = within(slice, offsets)
@@ -75,7 +76,7 @@ def read_slice(
             yield rows.end, overlay.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):
-        index = index_of_slice(store, object_key, named, slice)
+        index = index_of_slice(store, object_key, named, slice, most_bytes)
     begin, stop = index.offsets.batches_in(wanted)
     stored = overlay.stored_columns
     for rows, batch in read_batches(store, object_key, index, begin, stop, stored, fetched, most_bytes):
@@ -88,14 +89,20 @@ def read_slice(
 
 
 def read_first(
-    store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
+    store: ObjectStore,
+    object_key: str,
+    named: NamedObject,
+    slice: Slice,
+    offsets: OffsetRange,
+    columns: Sequence[str],
+    most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> list[memoryview]:
     """Return the bytes of the first reads of `read_slice`, at most `FIRST_READS`. Also caches the index."""
     wanted = within(slice, offsets)
     if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
         return []
-    index = index_of_slice(store, object_key, named, slice)
-    reads = ranged_reads(index.batches, *index.offsets.batches_in(wanted))
+    index = index_of_slice(store, object_key, named, slice, most_bytes)
+    reads = allowed(ranged_reads(index.batches, *index.offsets.batches_in(wanted)), most_bytes)
     return store.get_ranges(object_key, [(read.start, read.end) for read in reads[:FIRST_READS]])
 
 
@@ -167,21 +174,27 @@ _cache = _IndexCache(CACHED_INDEXES)
 after_fork_in_child(lambda: _cache.forget_threads())
 
 
-def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
+def read_index(store: ObjectStore, object_key: str, named: NamedObject, most_bytes: int = LARGEST_BATCH_BYTES) -> Index:
     """Return the index of an object. If it is missing or damaged, it is rebuilt in memory from the whole object.
 
-    Raises Damaged if the object is damaged too, KeyNotFound if it is gone too, and UnsupportedVersion for another
-    format.
+    Raises Damaged if the object is damaged too or larger than `most_bytes`, KeyNotFound if it is gone too,
+    RecordTooLarge if the index has more than `most_bytes`, and UnsupportedVersion for another format.
     """
+    key, object_ = index_key(object_key), named.object
+    if object_.index_size_bytes > most_bytes:
+        raise RecordTooLarge(_too_large(f"index {key}", most_bytes, object_.index_size_bytes))
+    cached = (store.url, object_key, object_.crc32c)
+    try:
+        return _cache.get(cached, lambda: decode_index(key, store.get(key), object_))
+    except (KeyNotFound, Damaged) as error:
+        if object_.size_bytes > most_bytes:
+            whole = _too_large(f"object {object_key}, to rebuild the index", most_bytes, object_.size_bytes)
+            raise Damaged(f"{error}; {whole}") from error
+        return _cache.get(cached, lambda: rebuild_index(object_key, store.get(object_key), object_))
 
-    def read() -> Index:
-        key = index_key(object_key)
-        try:
-            return decode_index(key, store.get(key), named.object)
-        except (KeyNotFound, Damaged):
-            return rebuild_index(object_key, store.get(object_key), named.object)
 
-    return _cache.get((store.url, object_key, named.object.crc32c), read)
+def _too_large(what: str, most_bytes: int, size_bytes: int) -> str:
+    return f"{what}: wanted at most {exact_amount(most_bytes)}, found {exact_amount(size_bytes)}"
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
@@ -189,9 +202,11 @@ def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: I
     _cache.put((store.url, object_key, named.object.crc32c), index)
 
 
-def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
+def index_of_slice(
+    store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, most_bytes: int = LARGEST_BATCH_BYTES
+) -> SliceIndex:
     """Return the part of the object's index for one slice. Raises what `read_index` and `cut_to_slice` raise."""
-    return cut_to_slice(read_index(store, object_key, named), slice, object_key)
+    return cut_to_slice(read_index(store, object_key, named, most_bytes), slice, object_key)
 
 
 # ---- the batches ----------------------------------------------------------------------------------
@@ -211,23 +226,27 @@ def read_batches(
 
     The batches have `columns`, and the column of offsets if the slice is compacted. `columns` may be empty only for a
     compacted slice. `fetched`: the bytes of the first of these reads, if they were read before. Raises RecordTooLarge
-    if a batch has more than `most_bytes` before compression. At most one batch is decoded before it is needed.
+    if a batch has more than `most_bytes`, as stored or before compression. At most one batch is decoded before it is
+    needed.
     """
     schema = index.batches.object_schema
     decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
     reads = ranged_reads(index.batches, begin, stop)
     starts, ends = index.offsets.starts, index.offsets.ends
-    coming = bodies(store, object_key, [(read.start, read.end) for read in reads], fetched)
-    for read in reads:
+    to_fetch = allowed(reads, most_bytes)
+    coming = bodies(store, object_key, [(read.start, read.end) for read in to_fetch], fetched)
+    for number, read in enumerate(reads):
         with damage_of(int(starts[read.begin]), int(ends[read.stop - 1])):
+            if number == len(to_fetch):
+                batch_at = f"record batch at byte {read.start} of {object_key}"
+                raise RecordTooLarge(_too_large(batch_at, most_bytes, read.end - read.start))
             body = next(coming)
         rows = np.s_[read.begin : read.stop]
         lengths, crcs, records = (
             column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
         )
-        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
-        if len(lengths) > 1:
-            batches = one_ahead(batches)
+        tasks = decodings(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema, most_bytes)
+        batches = one_ahead(tasks) if len(lengths) > 1 else (task() for task in tasks)
         for at, wanted in enumerate(records, start=read.begin):
             with damage_of(int(starts[at]), int(ends[at])):
                 batch = next(batches)

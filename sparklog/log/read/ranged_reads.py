@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,3 +33,9 @@ def ranged_reads(index: Index, begin: int, stop: int) -> list[RangedRead]:
         reads.append(RangedRead(begin, upto, start, int(ends[upto - 1])))
         begin = upto
     return reads
+
+
+def allowed(reads: Sequence[RangedRead], most_bytes: int) -> list[RangedRead]:
+    """The reads before the first batch that has more than `most_bytes` as stored."""
+    most_bytes = max(most_bytes, RANGED_READ_BYTES)
+    return list(takewhile(lambda read: read.end - read.start <= most_bytes, reads))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.object_store import ObjectStore
@@ -43,7 +44,7 @@ def bodies(
             yield store.get_ranges(key, [range_])[0]
         return
     left = iter(ranges[len(fetched) :])
-    coming: deque[Future[list[memoryview]]] = deque()
+    coming: deque[Coming[list[memoryview]]] = deque()
     try:
         for body in [*fetched, None]:
             while len(coming) <= store.read_ahead and (wanted := next(left, None)) is not None:
@@ -59,19 +60,54 @@ def bodies(
             unread.cancel()
 
 
-def one_ahead(batches: Iterator[T]) -> Iterator[T]:
-    """Yield the batches of an iterator. While the caller uses one, a thread decodes the next, and only that one."""
-    make_next = partial(next, batches, None)
-    coming = in_background(make_next, _DECODING)
-    while (batch := coming.result()) is not None:
-        coming = in_background(make_next, _DECODING)
-        yield batch
+def one_ahead(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield the results of the tasks, at least one. While the caller uses one, a thread runs the next task only."""
+    left = iter(tasks)
+    coming = in_background(next(left), _DECODING)
+    for task in left:
+        result = coming.result()
+        coming = in_background(task, _DECODING)
+        yield result
+    yield coming.result()
 
 
-def in_background(task: Callable[[], T], pool_name: str = "sparklog-read-ahead") -> Future[T]:
-    """Run `task` in a thread pool of this process, and return its future."""
+class Coming(Generic[T]):
+    """The result of a task that a thread runs, is to run, or has run.
+
+    The caller runs the task itself if no thread can: none starts once the main thread has ended, and a forked child
+    lacks the threads of its parent. So a task may run twice.
+    """
+
+    def __init__(self, task: Callable[[], T], future: Future[T] | None) -> None:
+        self._task = task
+        self._future = future
+        self._process = os.getpid()
+
+    def result(self, timeout_s: float | None = None) -> T:
+        """Wait for the result of the task. Raises what the task raises, and TimeoutError."""
+        return self._task() if (future := self._here()) is None else future.result(timeout_s)
+
+    def done(self) -> bool:
+        """True if `result` does not wait for the task."""
+        return (future := self._here()) is not None and future.done()
+
+    def cancel(self) -> None:
+        """Prevent the start of the task, unless it has begun."""
+        if (future := self._here()) is not None:
+            future.cancel()
+
+    def _here(self) -> Future[T] | None:
+        """Return the future; None in a forked child, where a thread of the parent may have held its lock for ever."""
+        return self._future if self._process == os.getpid() else None
+
+
+def in_background(task: Callable[[], T], pool_name: str = "sparklog-read-ahead") -> Coming[T]:
+    """Run `task`, which may run twice, in a thread pool of this process."""
     with _lock:
         pool = _pools.get(pool_name)
         if pool is None:
             pool = _pools[pool_name] = ThreadPoolExecutor(THREADS, thread_name_prefix=pool_name)
-    return pool.submit(task)
+    try:
+        return Coming(task, pool.submit(task))
+    except RuntimeError:  # no thread can start
+        return Coming(task, None)

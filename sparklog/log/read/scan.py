@@ -46,9 +46,9 @@ def scan(
     range with the newest state. The new plan may begin later, if the log start has risen. `skip_option` is the option
     that the message of a DataLoss advises the user to set.
 
-    Raises InvalidInput for unknown columns, RecordTooLarge if a batch has more than `most_batch_bytes` before
-    compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is true. If no holder can
-    provide records that the chain still names, raises DataLoss (all holders lack the object, whatever
+    Raises InvalidInput for unknown columns, RecordTooLarge if a batch has more than `most_batch_bytes`, as stored or
+    before compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is true. If no holder
+    can provide records that the chain still names, raises DataLoss (all holders lack the object, whatever
     `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
     StoreAccessDenied. Raises UnsupportedVersion for an object of another format.
     """
@@ -58,7 +58,7 @@ def scan(
         if plan.lost and fail_on_data_loss:
             raise _lost(plan, skip_option)
         failed: NoHolderAnswers | None = None
-        with closing(ahead or SlicesAhead(plan, stores, columns)) as slices_ahead:
+        with closing(ahead or SlicesAhead(plan, stores, columns, most_batch_bytes)) as slices_ahead:
             for number, part in enumerate(plan.slices):
                 fetched = slices_ahead.come_to(number)
                 try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -11,9 +10,10 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import OffsetRange, StoreId
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.read.object_reader import FIRST_READS, read_first
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.read.read_ahead import in_background
+from sparklog.log.read.read_ahead import Coming, in_background
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -32,17 +32,25 @@ class _PendingFetch(NamedTuple):
     """A fetch of the first bytes of a slice from the store `store_id`: running, waiting for a thread, or done."""
 
     store_id: StoreId
-    fetched: Future[Fetched]
+    fetched: Coming[Fetched]
 
 
 class SlicesAhead:
     """Fetches the first bytes of the next slices (`read_first`) while one slice is read.
 
-    Fetches only from stores that answer slowly but serve many reads at once (`read_ahead` > 0).
+    Fetches only from stores that answer slowly but serve many reads at once (`read_ahead` > 0), and no batch that has
+    more than `most_batch_bytes` as stored.
     """
 
-    def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        plan: RangeToRead,
+        stores: Stores,
+        columns: Sequence[str],
+        most_batch_bytes: int = LARGEST_BATCH_BYTES,
+    ) -> None:
         self._plan = plan
+        self._most_batch_bytes = most_batch_bytes
         self._stores = stores
         self._columns = columns
         self._coming: dict[int, _PendingFetch] = {}
@@ -107,4 +115,5 @@ class SlicesAhead:
     def _fetch(self, store: ObjectStore, part: SliceToRead) -> Fetched:
         key = data_key(part.object.object, self._plan.topic)
         offsets = OffsetRange(self._plan.start, self._plan.end)
-        return Fetched(store, read_first(store, key, part.object, part.slice, offsets, self._columns))
+        most_bytes = self._most_batch_bytes
+        return Fetched(store, read_first(store, key, part.object, part.slice, offsets, self._columns, most_bytes))

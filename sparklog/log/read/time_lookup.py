@@ -122,6 +122,9 @@ def first_in_slice(
     begin, stop = index.offsets.batches_in(wanted)
     may_hold = np.flatnonzero(appended_then | (index.batches.max_timestamp_us[begin:stop] >= timestamp_us)) + begin
     for at in may_hold.tolist():
+        if index.batches.records[at] == 1 and index.batches.length[at] > LARGEST_TIMES_BYTES:
+            # The index has the time of a large record, so it is not read.
+            return Offset(int(index.offsets.starts[at]))
         ((rows, batch),) = read_batches(
             store, object_key, index, at, at + 1, ["timestamp"], most_bytes=LARGEST_TIMES_BYTES
         )

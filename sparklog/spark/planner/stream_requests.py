@@ -154,7 +154,7 @@ def _positions(text: str) -> StreamPositions:
     """Parse positions of a checkpoint. Raises UnsupportedVersion, InvalidInput."""
     try:
         stored = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         stored = text  # `from_json` refuses it
     return from_json(stored)
 

@@ -111,7 +111,7 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
     for line in rest[1:]:
         try:
             stored = json.loads(line[line.index("{") :])
-        except ValueError:  # "-", or a source whose offsets are not JSON
+        except (ValueError, RecursionError):  # "-", or a source whose offsets are not JSON
             continue
         if "topic_ids" in stored:
             yield from_json(stored)
@@ -119,7 +119,7 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
 
 def _query_in(metadata: str) -> object:
     """Return the query's id from `metadata`, the text of a checkpoint's file of that name; None if it has no id."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         stored = json.loads(metadata)
         return stored.get("id") if isinstance(stored, dict) else None
     return None

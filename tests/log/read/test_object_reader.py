@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound
+from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, RecordTooLarge
 from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
-from sparklog.log.read import object_reader
-from sparklog.log.read.object_reader import read_index, read_slice
+from sparklog.log.read import object_reader, ranged_reads
+from sparklog.log.read.object_reader import read_first, read_index, read_slice
 from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
 from sparklog.log.write.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
@@ -284,6 +285,52 @@ def test_missing_index_is_rebuilt_from_its_object(made: Callable[[], WrittenLog]
     log = made()
     damaged = replaced(log, index_key(log.key(log.slices[0])), None, fresh_name())
     assert assert_named_damage_or_right_rows(log, damaged, "") == 0
+
+
+def bounded(log: WrittenLog, store: ObjectStore, most_bytes: int) -> list[pa.RecordBatch]:
+    rest = arguments(log)[1:]
+    return [batch for _, batch in read_slice(store, *rest, EVERYTHING, "orders", ["value"], most_bytes=most_bytes)]
+
+
+def test_an_object_above_the_bound_is_not_fetched_to_rebuild_its_index():
+    log = small_log()
+    key, size_bytes = log.key(log.slices[0]), log.objects[0].object.size_bytes
+    store = replaced(log, index_key(key), None, fresh_name())
+    watched = FaultyStore(store)
+    wanted = rf"{key}, to rebuild the index: wanted at most .*, found {size_bytes:,} bytes"
+    with pytest.raises(Damaged, match=wanted):  # as of this store: another one may have the index
+        bounded(log, watched, size_bytes - 1)
+    assert ("get", key) not in watched.calls
+    assert bounded(log, watched, size_bytes)
+
+
+def test_an_index_above_the_bound_is_not_fetched():
+    log = small_log()
+    store = FaultyStore(replaced(log, "", None, fresh_name()))
+    with pytest.raises(RecordTooLarge, match=r"index .*: wanted at most"):
+        bounded(log, store, log.objects[0].object.index_size_bytes - 1)
+    assert store.calls == []
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("ahead", [0, 4])
+def test_a_batch_above_the_bound_is_not_fetched(monkeypatch: pytest.MonkeyPatch, compression: str, ahead: int):
+    monkeypatch.setattr(ranged_reads, "RANGED_READ_BYTES", 20_000)
+    values = [bytes(100), random.Random(1).randbytes(100_000), bytes(100)]
+    rows = pa.record_batch({"value": pa.array(values)})
+    log = write(empty_store(), [rows], 1, compression=compression, limits=WriterLimits(full_batch_bytes=30_000))
+    index = read_index(*arguments(log)[:3])
+    large = (int(index.position[1]), int(index.position[1] + index.length[1]))
+    assert index.records.tolist() == [1, 1, 1]
+    store = FaultyStore(log.store, read_ahead=ahead)
+    found = read_slice(store, *arguments(log)[1:], EVERYTHING, "orders", ["value"], most_bytes=90_000)
+    assert next(found)[1]["value"].to_pylist() == values[:1]
+    with pytest.raises(RecordTooLarge, match=r"offsets \[1, 2\): record batch at byte .*: wanted at most 90,000 bytes"):
+        next(found)
+    given = (*arguments(log)[1:], EVERYTHING, ["value"])
+    assert len(read_first(store, *given, 90_000)) == 1
+    assert large not in [(start, end) for _, start, end in store.ranges]
+    assert len(read_first(store, *given)) == 3
 
 
 def test_damaged_object_without_an_index_is_refused_whole():

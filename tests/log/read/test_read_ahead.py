@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
+import subprocess
+import sys
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -18,7 +21,7 @@ from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import FaultyStore
 
 RANGES = [(at, at + 10) for at in range(0, 200, 10)]
-WAIT_S = 60
+WAIT_S = 20
 
 
 BODY = bytes(range(200))
@@ -93,13 +96,13 @@ def test_what_is_there_already_is_not_fetched_again() -> None:
 def test_one_batch_is_made_before_it_is_needed_and_only_one() -> None:
     made: queue.Queue[int] = queue.Queue()
 
-    def batches() -> Iterator[int]:
-        for number in range(4):
-            made.put(number)
-            yield number
-        raise Damaged("the fifth")
+    def make(number: int) -> int:
+        made.put(number)
+        if number == 4:
+            raise Damaged("the fifth")
+        return number
 
-    ahead = one_ahead(batches())
+    ahead = one_ahead(partial(make, number) for number in range(5))
     assert next(ahead) == made.get(timeout=WAIT_S) == 0
     for number in range(1, 4):
         assert made.get(timeout=WAIT_S) == number
@@ -113,7 +116,7 @@ def test_no_batch_waits_for_stores_that_do_not_answer() -> None:
     answers = threading.Event()
     fetches = [in_background(partial(answers.wait, WAIT_S)) for _ in range(read_ahead.THREADS)]
     try:
-        assert list(one_ahead(iter([1, 2, 3]))) == [1, 2, 3]
+        assert list(one_ahead([lambda: 1, lambda: 2])) == [1, 2]
     finally:
         answers.set()
     assert all(fetch.result(WAIT_S) for fetch in fetches)
@@ -127,3 +130,50 @@ def test_a_forked_process_fetches_with_threads_of_its_own() -> None:
         if not child:
             os._exit(in_background(lambda: 7).result(WAIT_S))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_itself_what_threads_of_its_parent_were_doing() -> None:
+    parent, held = os.getpid(), threading.Event()
+    wait = partial(held.wait, WAIT_S)
+    ahead = one_ahead([lambda: 1, lambda: os.getpid() != parent or wait()])
+    assert next(ahead) == 1
+    fetch = in_background(lambda: os.getpid() != parent or wait())
+    with fetch._future._condition:  # type: ignore[union-attr]  # as its thread may hold it just then
+        child = os.fork()
+        if not child:
+            signal.alarm(WAIT_S)
+            rest = [fetch.result(0), *ahead]
+            fetch.cancel()
+            os._exit(0 if rest == [True, True] else 1)
+    held.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert fetch.result(WAIT_S)
+    assert list(ahead) == [True]
+
+
+def test_reads_go_on_after_the_main_thread_has_ended() -> None:
+    """Python starts no thread of a pool then."""
+    program = """
+import threading
+from sparklog.log.read.read_ahead import bodies, in_background, one_ahead
+from sparklog.storage.memory import MemoryStore
+
+class Remote(MemoryStore):
+    read_ahead = 2
+
+def work():
+    threading.main_thread().join()
+    store = Remote("memory://after-main")
+    store.put_if_absent("a", b"12345")
+    while (fetch := in_background(lambda: 6))._future is not None:
+        pass  # Python is about to end the threads
+    assert not fetch.done()
+    fetch.cancel()
+    print(*one_ahead([lambda: 1, lambda: 2, lambda: 3]), fetch.result())
+    print(*(bytes(body).decode() for body in bodies(store, "a", [(at, at + 1) for at in range(5)])))
+
+threading.Thread(target=work).start()
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (found.stdout, found.stderr) == ("1 2 3 6\n1 2 3 4 5\n", "")

@@ -97,6 +97,15 @@ def test_look_up_by_time_reads_one_batch():
     assert len(watched.ranges) == 1
 
 
+def test_the_time_of_a_large_record_is_known_without_reading_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sparklog.log.read.time_lookup.LARGEST_TIMES_BYTES", 1)
+    log = times_log([3, 9, 4], records_per_batch=1)
+    watched = FaultyStore(log.store)
+    assert [first_in_slice(watched, *arguments(log)[1:], time, Offset(0)) for time in (2, 4, 9)] == [0, 1, 1]
+    assert first_in_slice(watched, *arguments(log)[1:], 4, Offset(2)) == 2
+    assert watched.ranges == []
+
+
 # M: S-05
 def test_look_up_by_time_does_not_read_the_batches_before_its_start():
     log = times_log([9] * 60, records_per_batch=5)

@@ -263,14 +263,14 @@ def test_the_next_holder_goes_on_behind_the_records_that_the_first_one_gave(at: 
 
 def test_offsets_alone_are_decoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    decode = object_reader.decode
+    decodings = object_reader.decodings
 
     def watched(*given: object) -> object:
         decoded.append(given[5])
-        return decode(*given)  # type: ignore[arg-type]
+        return decodings(*given)  # type: ignore[arg-type]
 
     log = compacted(a_log(), EVERY_THIRD)
-    monkeypatch.setattr(object_reader, "decode", watched)
+    monkeypatch.setattr(object_reader, "decodings", watched)
     assert log.read(0, 5, 30, ["offset", "partition"])["offset"].to_pylist() == [7, 10, 13, 16, 19, 22, 25, 28]
     assert decoded == [["offset"]]
 

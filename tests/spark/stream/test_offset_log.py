@@ -11,6 +11,7 @@ from sparklog.core.errors import InvalidInput, StoreUnavailable, UnsupportedVers
 from sparklog.core.reading.positions import Position
 from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.spark.planner.stream_requests import _positions
 from sparklog.spark.read.offset_log import (
     digest_of,
     ends_of,
@@ -23,6 +24,7 @@ from sparklog.storage.memory import MemoryStore
 
 CHAIN, OTHER = "c" * 32, "d" * 32
 QUERY = "11111111-2222-3333-4444-555555555555"
+DEEP = '{"a":' * 2000  # more than Python's parser goes into
 KAFKAS = '{"orders":{"0":23}}'
 
 
@@ -44,7 +46,7 @@ def checkpoint(*sources: str, query: str = QUERY) -> MemoryStore:
 
 
 def test_the_positions_of_a_streams_sources_are_read_in_both_versions() -> None:
-    sources = [line(5), "-", KAFKAS, "17", line(9)]
+    sources = [line(5), "-", KAFKAS, "17", DEEP, line(9)]
     first = "\n".join(["v1", '{"batchWatermarkMs":0,"conf":{}}', *sources])
     assert list(positions_in(first)) == [at(5), at(9)]
     second = "\n".join(["v2", "{}", *(f"{number}:{source}" for number, source in enumerate(sources))])
@@ -69,7 +71,7 @@ def test_the_checkpoint_of_another_query_or_of_none_is_refused() -> None:
         ends_of(logged_offsets(checkpoint(KAFKAS, line(5, OTHER)), QUERY, 7), QUERY, CHAIN)
 
 
-@pytest.mark.parametrize("metadata", [b"", b"[]", b"\xff", b'{"id"'])
+@pytest.mark.parametrize("metadata", [b"", b"[]", b"\xff", b'{"id"', DEEP.encode()])
 def test_a_checkpoint_whose_metadata_are_damaged_is_refused(metadata: bytes) -> None:
     store = MemoryStore(f"memory://{uuid.uuid4().hex}")
     store.put_if_absent("metadata", metadata)
@@ -83,6 +85,12 @@ def test_a_checkpoint_whose_metadata_are_damaged_is_refused(metadata: bytes) -> 
 def test_a_log_of_offsets_that_is_cut_is_refused(logged: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         ends_of(logged, QUERY, CHAIN)
+
+
+@pytest.mark.parametrize("stored", [DEEP, "{", "17"])
+def test_offsets_that_are_no_positions_are_refused_in_a_sentence(stored: str) -> None:
+    with pytest.raises(InvalidInput, match="wanted the offsets of a sparklog stream, found"):
+        _positions(stored)
 
 
 def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:

@@ -27,6 +27,7 @@ final class Decoder implements AutoCloseable {
   private static final long LZ4_MOST_RATIO = 255;
   private static final long MOST_BYTES = Integer.MAX_VALUE - 8;
   private static final long LARGEST_BATCH_BYTES = 1L << 32;
+  private static final long MOST_KEPT_BYTES = 64 << 20; // for the next batch: several large ones must not add up
   private static final int ALIGNMENT = 8;
   private static final int PREFIX_BYTES = 8; // the length before each compressed buffer
 
@@ -50,6 +51,9 @@ final class Decoder implements AutoCloseable {
 
   /** The message in bytes [start, start + length), whose columns are those of `layout`. */
   Batch decode(byte[] bytes, int start, int length, Layout layout, String... wanted) throws DamagedException {
+    if (scratch.values().stream().mapToLong(array -> array.length).sum() > MOST_KEPT_BYTES) {
+      scratch.clear();
+    }
     try {
       return new MessageDecoder(bytes, start, length).decode(layout, Set.of(wanted));
     } catch (RuntimeException error) { // flatbuffers and zstd-jni raise several kinds for wrong bytes
@@ -151,7 +155,11 @@ final class Decoder implements AutoCloseable {
     private long claimedBytes(Buffer buffer) {
       boolean fits = buffer.offset() >= 0 && buffer.length() >= PREFIX_BYTES && buffer.length() <= end - bodyStart
           && buffer.offset() <= end - bodyStart - buffer.length();
-      return fits ? Math.max(0, LogVector.int64(bytes, bodyStart + (int) buffer.offset())) : 0;
+      if (!fits) {
+        return 0;
+      }
+      long length = LogVector.int64(bytes, bodyStart + (int) buffer.offset());
+      return length == -1 ? buffer.length() - PREFIX_BYTES : Math.max(0, length);
     }
 
     private long ratio() {

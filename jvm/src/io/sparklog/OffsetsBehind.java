@@ -15,13 +15,17 @@ final class OffsetsBehind {
     if (consumed == null || newest == null) {
       return Map.of();
     }
-    JsonNode at = offsets(consumed);
+    JsonNode before = parsed(consumed);
+    JsonNode now = parsed(newest);
     LongSummaryStatistics behind = new LongSummaryStatistics();
-    JsonNode ends = offsets(newest);
+    JsonNode ends = now.path("offsets");
     for (String topic : (Iterable<String>) ends::fieldNames) {
       JsonNode partitions = ends.get(topic);
+      // A topic that was created again is another one, and is read from its beginning.
+      boolean isSame = before.path("topic_ids").path(topic).equals(now.path("topic_ids").path(topic));
+      JsonNode at = before.path(isSame ? "offsets" : "").path(topic);
       for (String partition : (Iterable<String>) partitions::fieldNames) {
-        JsonNode from = at.path(topic).path(partition);
+        JsonNode from = at.path(partition);
         behind.accept(partitions.get(partition).asLong() - from.asLong(0)); // a new partition is read from its beginning
       }
     }
@@ -33,9 +37,9 @@ final class OffsetsBehind {
             "avgOffsetsBehindLatest", Double.toString(behind.getAverage()));
   }
 
-  private static JsonNode offsets(Offset offset) {
+  private static JsonNode parsed(Offset offset) {
     try {
-      return Planner.JSON.readTree(offset.json()).path("offsets");
+      return Planner.JSON.readTree(offset.json());
     } catch (JsonProcessingException error) {
       throw new IllegalStateException(error);
     }

@@ -17,7 +17,7 @@ from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import matching, sizes, trimmed
 from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
 from sparklog.core.describe.readable import counted
-from sparklog.core.errors import SparklogError, TryAgain
+from sparklog.core.errors import RecordTooLarge, SparklogError, TryAgain
 from sparklog.core.lookup import chosen_partitions, topic_of
 from sparklog.core.reading.pieces import next_piece
 from sparklog.core.reading.plan import plan_range
@@ -30,6 +30,7 @@ from sparklog.log.records_schema import READ_SCHEMA
 
 _PIECE_BYTES: Final = 8 << 20  # stored
 _PIECE_RECORDS: Final = 10_000  # of a search
+_PIECES: Final = 4  # of a page at least, if each record is large
 _LONGEST_PIECE: Final = 1 << 24  # offsets, if nearly none has a record
 _SHOWN_LOSSES: Final = 5
 _COLUMNS: Final = ("offset", "timestamp", "timestampType", "partition", "key", "value", "headers")
@@ -41,8 +42,8 @@ _NOTHING: Final = pa.Table.from_batches([], pa.schema([READ_SCHEMA.field(name) f
 class PageReadLimits:
     """Limits of the reads for one page: the records and bytes to read, and the time.
 
-    A batch that alone takes more than `size_bytes` once it is decompressed is not read. `shown_bytes` limits the total
-    size of the keys, values and headers that the page shows.
+    A batch that alone takes more than `size_bytes`, as stored or decompressed, is not read. `shown_bytes` limits the
+    total size of the keys, values and headers that the page shows.
     """
 
     records: int = 500_000
@@ -117,13 +118,15 @@ class RecordsFound:
 class _Section:
     """A partition, and its offsets [low, high) that were read so far.
 
-    `step`: the size of its next piece in offsets; it grows as long as pieces have few records.
+    `step`: the size of its next piece in offsets; it grows as long as pieces have few records. `most`: the largest size
+    of a piece; it shrinks when a piece turns out too large to be read towards lower offsets.
     """
 
     partition: Partition
     low: int
     high: int
     step: int
+    most: int = _LONGEST_PIECE
     is_broken: bool = False
 
     def rest(self, *, down: bool) -> OffsetRange:
@@ -239,14 +242,23 @@ class _Finding:
 
         If the piece can't be read, note the error, and mark the partition as broken.
         """
-        down = self._query.reads_down
+        step = min(section.most, section.step if self._query.searches else max(most, section.step))
+        while smaller := self._read_piece(section, step, most):
+            step = section.most = smaller
+
+    def _read_piece(self, section: _Section, step: int, most: int) -> int:
+        """Read a piece of at most `step` offsets. Return 0, or a smaller number of offsets to read instead.
+
+        A piece may have more bytes than a page reads, or take too long. Then its beginning is enough, unless the page
+        is read towards lower offsets.
+        """
+        down, limits = self._query.reads_down, self._limits
         key = TopicPartition(self._topic.topic_id, section.partition.partition)
-        step = section.step if self._query.searches else max(most, section.step)
         piece = next_piece(self._source.state, key, section.rest(down=down), step, _PIECE_BYTES, down=down)
         kept = _NOTHING
         is_cut = False
         next_offset = int(piece.start)  # the offset after the last record read
-        searched_before = self._searched
+        before = self._searched, self._size_bytes
         try:
             with closing(self._scan(piece, section.partition)) as batches:
                 for batch in batches:
@@ -254,30 +266,41 @@ class _Finding:
                     self._size_bytes += int(sizes(batch).sum())
                     next_offset = _offset_after(batch)
                     matches = matching(batch, self._query, self._mask)
-                    if not matches.num_rows:
-                        continue
-                    candidates = pa.concat_tables([kept, pa.Table.from_batches([matches])])
-                    kept = trimmed(candidates, most, self._left_bytes, last=down)
-                    is_cut = is_cut or kept.num_rows < candidates.num_rows
-                    if is_cut and not down:
-                        break
+                    if matches.num_rows:
+                        candidates = pa.concat_tables([kept, pa.Table.from_batches([matches])])
+                        kept = trimmed(candidates, most, self._left_bytes, last=down)
+                        is_cut = is_cut or kept.num_rows < candidates.num_rows
+                        if is_cut and not down:
+                            break
+                    is_late = self._source.monotonic_ms() >= self._deadline_ms
+                    if next_offset < piece.end and (
+                        is_late or self._size_bytes - before[1] > limits.size_bytes // _PIECES
+                    ):
+                        if not down:
+                            break
+                        self._searched, self._size_bytes = before
+                        return 1 if is_late else max(1, (next_offset - piece.start) // 2)
                 else:
                     next_offset = int(piece.end)
         except SparklogError as error:
+            if isinstance(error, RecordTooLarge) and down and piece.end - piece.start > 1:
+                self._searched, self._size_bytes = before
+                return (piece.end - piece.start) // 2
             section.is_broken = True
             self._notes.append(f"partition {section.partition.partition} can't be read further: {error}")
             if down:
-                return  # the records next to those read before are missing
+                return 0  # the records next to those read before are missing
         if down:
             section.low = kept.column("offset")[0].as_py() if is_cut else piece.start
         else:
             section.high = _offset_after(kept) if is_cut else next_offset
-        if 2 * (self._searched - searched_before) < piece.end - piece.start:
+        if 2 * (self._searched - before[0]) < piece.end - piece.start:
             section.step = min(_LONGEST_PIECE, 2 * step)
         if kept.num_rows:
             self._tables.append(kept)
             self._left -= kept.num_rows
             self._left_bytes -= int(sizes(kept).sum())
+        return 0
 
     def _scan(self, piece: OffsetRange, partition: Partition) -> Generator[pa.RecordBatch, None, None]:
         """Read the records of a piece, in batches. Lost records are skipped: `_note_losses` reports them."""
