@@ -6,6 +6,7 @@ import copy
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import append_command, plan_write
 from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
+from sparklog.maintenance import job_frame
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change
 from tests.faults.interruptions import NEVER, killed_at, meet_at, stride
@@ -153,10 +155,16 @@ def test_a_job_killed_anywhere_and_run_again_loses_nothing_and_leaves_nothing(  
             assert run(job, log.clock.at_ms, log.clock.at_ms + OLD_MS, url) == 0
             log.check()
             clean(log)
-            log.clock.at_ms = FAR_MS
-            assert log.vacuum().exit_code == 0
+            assert far_vacuum(log) == 0
             assert not place.unpublished(url)
     assert left or job != "roll" or place.name != "memory", "no roll died in an upload"
+
+
+def far_vacuum(log: MaintainedLog) -> int:
+    """Vacuum at FAR_MS, a time that the store's clock would refuse. Returns the exit code."""
+    log.clock.at_ms = FAR_MS
+    with patch.object(job_frame, "check_clock_beside_store"):
+        return log.vacuum().exit_code
 
 
 # ---- met by others ------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ final class Planner {
   private static final int HEAD_BYTES = 9;
   private static final int SIGNALED = 128; // Java adds the signal to it, in place of an exit code
   private static final int TICK_MS = 1000;
+  private static final int END_S = 10; // from the end of a pipe to that of its process, on a busy machine
   private static final int SILENCE_LIMIT_S = 60; // also while it starts: a busy machine imports for long
   private static final String ADVICE =
       ": install sparklog in that Python, or set spark.pyspark.python (or PYSPARK_PYTHON) to one that has it";
@@ -341,7 +342,7 @@ final class Planner {
       if (isSilent) {
         return "it showed no sign of life for " + silenceLimitS + " s, so it was killed";
       }
-      if (!process.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
+      if (!process.waitFor(END_S, TimeUnit.SECONDS)) {
         return ifAlive;
       }
     } catch (InterruptedException error) {
