@@ -2,7 +2,7 @@
 
 Messages are compressed, unless the batch is small or the codec is "none". A message names its topic and partition in
 its metadata, so that an index can be rebuilt from the object alone. Arrow IPC has no checksum, and most flipped bits
-would decode to wrong rows, so `decode` verifies first.
+would decode to wrong rows, so `decodings` verify first.
 """
 
 from __future__ import annotations
@@ -206,28 +206,6 @@ def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> 
         raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {actual:#010x}")
 
 
-def decode(
-    key: str,
-    position: int,
-    body: pa.Buffer,
-    lengths: Sequence[int],
-    crcs: Sequence[int],
-    columns: Sequence[str],
-    schema: pa.Schema = RAW_SCHEMA,
-    most_bytes: int = LARGEST_BATCH_BYTES,
-) -> Iterator[pa.RecordBatch]:
-    """Decode consecutive batches in `body`, restricted to `columns` of `schema`, which is the schema of the object.
-
-    `body` begins at byte `position` of object `key`. `lengths` and `crcs` are those of the messages, in order. Give at
-    least one column; the columns of a batch are in the order of the schema. Other columns are not decompressed, and
-    columns stored uncompressed are views of `body`.
-
-    Raises Damaged, which names the object and the byte, if the CRC32C of a message is wrong, or if its content is: see
-    `message_decoder`. Raises RecordTooLarge if the columns of a batch have more than `most_bytes` before compression.
-    """
-    return (task() for task in decodings(key, position, body, lengths, crcs, columns, schema, most_bytes))
-
-
 def decodings(
     key: str,
     position: int,
@@ -238,7 +216,16 @@ def decodings(
     schema: pa.Schema = RAW_SCHEMA,
     most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
-    """Yield a task for each batch that `decode` would yield. A task returns its batch, whatever others were run."""
+    """Yield tasks, in order, that decode consecutive batches in `body`, restricted to `columns` of `schema`.
+
+    `body` begins at byte `position` of object `key`, and `schema` is that of the object. `lengths` and `crcs` are those
+    of the messages, in order. Give at least one column; the columns of a batch are in the order of the schema. Other
+    columns are not decompressed, and columns stored uncompressed are views of `body`. A task returns its batch,
+    whatever others were run.
+
+    A task raises Damaged, which names the object and the byte, if the CRC32C of its message is wrong, or if its content
+    is: see `message_decoder`. It raises RecordTooLarge if the columns have more than `most_bytes` before compression.
+    """
     decoder = MessageDecoder(schema, columns, most_bytes)
     start = 0
     for length, crc in zip(lengths, crcs, strict=True):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.log.batch import ARENA_BYTES, BatchEncoder, EncodedBatch, decode, with_headers, without_headers
+from sparklog.log.batch import ARENA_BYTES, BatchEncoder, EncodedBatch, decodings, with_headers, without_headers
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
 from tests.log.record_strategies import batches
 
@@ -30,7 +30,8 @@ def rows(records: int, value: bytes = b"v" * 100) -> pa.RecordBatch:
 def decoded(encoded: list[EncodedBatch], columns: list[str], position: int = 0) -> list[pa.RecordBatch]:
     body = pa.py_buffer(b"".join(each.message.to_pybytes() for each in encoded))
     lengths = [each.message.size for each in encoded]
-    return list(decode("append/x.arrow", position, body, lengths, [each.crc32c for each in encoded], columns))
+    crcs = [each.crc32c for each in encoded]
+    return [task() for task in decodings("append/x.arrow", position, body, lengths, crcs, columns)]
 
 
 def with_times(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -93,7 +94,8 @@ def test_columns_that_are_not_asked_for_are_not_there(columns: list[str]):
 def test_uncompressed_columns_are_views_of_the_bytes():
     encoded = BatchEncoder("none").encode(P0, rows(100))
     body = encoded.message
-    (batch,) = decode("k", 0, body, [body.size], [encoded.crc32c], ["value"])
+    (task,) = decodings("k", 0, body, [body.size], [encoded.crc32c], ["value"])
+    batch = task()
     assert body.address <= batch.column(0).buffers()[2].address < body.address + body.size
 
 
@@ -102,7 +104,7 @@ def test_flipped_bit_names_object_byte_and_both_checksums():
     body = bytearray(encoded.message)
     body[len(body) // 2] ^= 1
     with pytest.raises(Damaged, match=r"at byte 1008 of append/x.arrow: wanted CRC32C 0x[0-9a-f]{8}, found 0x"):
-        list(decode("append/x.arrow", 1008, pa.py_buffer(body), [len(body)], [encoded.crc32c], ["key"]))
+        next(decodings("append/x.arrow", 1008, pa.py_buffer(body), [len(body)], [encoded.crc32c], ["key"]))()
 
 
 def test_damage_is_found_before_the_batch_but_after_those_in_front():
@@ -110,10 +112,10 @@ def test_damage_is_found_before_the_batch_but_after_those_in_front():
     body = bytearray(first.message) + bytearray(second.message)
     body[-1] ^= 128
     lengths, crcs = [first.message.size, second.message.size], [first.crc32c, second.crc32c]
-    batches_read = decode("k", 0, pa.py_buffer(body), lengths, crcs, ["value"])
-    assert next(batches_read).num_rows == 3
+    whole, damaged = decodings("k", 0, pa.py_buffer(body), lengths, crcs, ["value"])
+    assert whole().num_rows == 3
     with pytest.raises(Damaged, match=f"at byte {lengths[0]} of k"):
-        next(batches_read)
+        damaged()
 
 
 def test_headers_that_are_not_there_cost_next_to_nothing():

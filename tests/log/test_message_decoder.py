@@ -10,7 +10,7 @@ import pytest
 from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import Damaged, InvalidConfig, RecordTooLarge
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.log.batch import BatchEncoder, crc32c, decode, place_of
+from sparklog.log.batch import BatchEncoder, crc32c, decodings, place_of
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
@@ -85,7 +85,7 @@ def test_offsets_beyond_the_data_show_no_memory_of_the_process() -> None:
     refused(message, "Arrow can't decode column value: .*ffset")
     body = pa.py_buffer(bytes(message))
     with pytest.raises(Damaged, match=r"record batch at byte 480 of k: it can't be decoded: "):
-        list(decode("k", 480, body, [body.size], [crc32c(body)], ["value"]))
+        next(decodings("k", 480, body, [body.size], [crc32c(body)], ["value"]))()
     refused(set_offsets(encoded(2), LIST_ENDS, 0, 5, 2), "ffset", ["headers"])
     refused(set_offsets(encoded(2), PAIR_KEY_ENDS, 0, 900, 2), "ffset", ["headers"])
     refused(set_offsets(encoded(2), KEY_ENDS, -8), "ffset", ["key"])
@@ -244,11 +244,11 @@ def test_a_reader_may_allow_less_memory_than_a_batch_takes(unpacked: list[int]) 
     needed = sum(claims(bytearray(message)))
     given = ("k", 480, message, [message.size], [crc32c(message)], RAW_SCHEMA.names, RAW_SCHEMA)
     with pytest.raises(Damaged, match="it would be unpacked"):
-        list(decode(*given, needed))
+        next(decodings(*given, needed))()
     unpacked.clear()
     found = f"record batch at byte 480 of k: wanted at most .* before compression, found .*{needed:,}"
     with pytest.raises(RecordTooLarge, match=found):
-        list(decode(*given, needed - 1))
+        next(decodings(*given, needed - 1))()
     assert not unpacked
 
 

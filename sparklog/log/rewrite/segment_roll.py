@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparklog.core.errors import Damaged
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, TimestampSource, UploadId
-from sparklog.log.batch import EncodedBatch, decode, verify
+from sparklog.log.batch import EncodedBatch, decodings, verify
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice
@@ -84,8 +84,8 @@ class _StoredBatch:
     def rows(self) -> pa.RecordBatch:
         """Decode the records, with the columns of `RAW_SCHEMA`."""
         message = self.batch.message
-        (rows,) = decode(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
-        return rows
+        (decoding,) = decodings(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
+        return decoding()
 
 
 def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
