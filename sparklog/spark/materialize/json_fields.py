@@ -66,20 +66,21 @@ def json_fields(text: Column, schema: StructType) -> Column:
     whole, end, bad = "whole~", "end~", "bad~"
 
     def read(json: Column, type_: DataType, convert: Callable[[Column], Column]) -> Column:
-        """Parse texts as `type_`, and convert those that were one JSON value."""
+        """Parse texts as `type_`, and convert those that close no bracket but their own."""
         wrapped = StructType(
             [StructField(whole, type_), StructField(end, IntegerType()), StructField(bad, StringType())]
         )
         document = sql.concat(sql.lit(f'{{"{whole}":'), json, sql.lit(f',"{end}":1}}'))
         parsed = sql.from_json(document, wrapped, {**_STRICT_JSON, "columnNameOfCorruptRecord": bad})
-        is_one = sql.json_array_length(sql.concat(sql.lit("["), json, sql.lit("]"))) == 1
-        return _let(parsed, lambda made: sql.when(made[bad].isNull() & (made[end] == 1) & is_one, convert(made[whole])))
+        return _let(parsed, lambda made: sql.when(made[bad].isNull() & (made[end] == 1), convert(made[whole])))
 
-    result = read(_tagged(text), _of_leaves(schema, lambda _: StringType()), lambda made: _converted(made, schema))
+    is_one = sql.json_array_length(sql.concat(sql.lit("["), text, sql.lit("]"))) == 1
+    any_text = read(_tagged(text), _of_leaves(schema, lambda _: StringType()), lambda made: _converted(made, schema))
+    result = sql.when(is_one, any_text)
     plain = plain_object(schema)
     if plain is not None:
         as_is = read(text, _of_leaves(schema, lambda type_: type_), lambda made: made)
-        result = sql.when(text.rlike(plain), as_is).otherwise(result)
+        result = sql.when(text.rlike(plain), as_is).otherwise(result)  # the pattern is that of one value
     return sql.when(sql.is_valid_utf8(text), result)
 
 
