@@ -12,6 +12,7 @@ from tests.marked_part import replaced
 
 README = Path(__file__).parents[1] / "README.md"
 NO_FIGURE = "-"
+CONNECTOR = "Spark's Kafka connector"
 
 # (what the README calls it, what the page calls it, the peers there: Kafka, Delta Lake)
 ROWS = (
@@ -25,6 +26,19 @@ ROWS = (
         "Delta Lake",
     ),
     ("append 1,000", "append 1,000 records by one task", "Kafka", "Delta Lake"),
+    (
+        "first streaming query of a session",
+        "first query of a session, availableNow, 1,000 records, beside Kafka",
+        CONNECTOR,
+        "",
+    ),
+    (
+        "micro-batch of 1,000, topic to topic",
+        "micro-batch of 1,000 records, topic to topic, beside Kafka",
+        CONNECTOR,
+        "",
+    ),
+    ("a record from topic to topic", "a record from topic to topic, until a reader sees it", CONNECTOR, ""),
 )
 
 

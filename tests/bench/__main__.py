@@ -3,7 +3,7 @@
 It writes docs/benchmarks.md and the figures in the README. A run of some parts just prints.
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
-The part `streams` of such a run is beside Kafka's connector too.
+The part `streams` of such a run compares with Spark's Kafka connector, in a section of its own.
 
 Copies of the metadata, the jobs of maintenance, streams, the Python clients, and the heap of a task are sections of
 that page, written by the whole run, and by a run of the part `copies`, `maintenance`, `streams`, `python` or `heaps`
@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests import readme_figures
@@ -41,7 +42,7 @@ from tests.bench.session import session
 from tests.bench.spark_bulk import bulk
 from tests.bench.spark_small import shuffled, small
 from tests.bench.stores import stores
-from tests.bench.streams import streams
+from tests.bench.streams import beside_kafka, streams
 from tests.bench.waiting import waits
 
 PARTS = (
@@ -57,7 +58,8 @@ PARTS = (
     "shuffled",
     "bulk",
 )
-SECTIONS = {
+Measured = tuple[list[Comparison], list[tuple[str, str]]]
+SECTIONS: dict[str, tuple[Callable[[Path], Measured], Callable[..., str]]] = {
     "copies": (copies, report.copies_section),
     "maintenance": (maintenance, report.maintenance_section),
     "streams": (streams, report.streams_section),
@@ -74,14 +76,16 @@ def main() -> int:
     given = parser.parse_args()
     store = os.environ.get("STORE") or ""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # stop what was started, as for Ctrl-C
-    if os.environ.get("PEERS") and given.parts != ["streams"]:
+    if os.environ.get("PEERS"):
+        if given.parts == ["streams"] and not store:
+            return _section(beside_kafka, report.streams_beside_kafka_section)
         if store or given.parts:
             parser.error("PEERS=1 is a run of its own: wanted neither STORE nor parts but streams")
         return _peers()
     if store == "s3" and given.parts == ["clients"]:
         return _clients()
     if len(given.parts) == 1 and given.parts[0] in SECTIONS and not store:
-        return _section(given.parts[0])
+        return _section(*SECTIONS[given.parts[0]])
     parts = given.parts or list(PARTS)
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
@@ -123,15 +127,18 @@ def main() -> int:
         path.write_text(report.page(where, comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
-        return 0 if store else max(map(_section, SECTIONS))
+        return 0 if store else max(_section(*section) for section in SECTIONS.values())
     return 0
 
 
-def _section(part: str) -> int:
-    measure, section_of = SECTIONS[part]
+def _section(measure: Callable[[Path], Measured], section_of: Callable[..., str]) -> int:
     where = machine.describe() + machine.loaded()
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
-        section = section_of(where, *measure(Path(name)))
+        comparisons, figures = measure(Path(name))
+    if not comparisons and not figures:
+        print("no peer is there: nothing was measured")
+        return 0
+    section = section_of(where, comparisons, figures)
     path = report.path_of("")
     path.write_text(report.with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
     readme_figures.write()

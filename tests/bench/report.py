@@ -16,6 +16,7 @@ PEERS = "\n## Peers\n"
 COPIES = "\n## Copies of the metadata\n"
 MAINTENANCE = "\n## Maintenance\n"
 STREAMS = "\n## Streams\n"
+STREAMS_BESIDE_KAFKA = "\n## Streams beside Kafka\n"
 PYTHON = "\n## Python\n"
 HEAPS = "\n## Heap of a task\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
@@ -114,6 +115,17 @@ def streams_section(machine: str, comparisons: Sequence[Comparison], figures: Se
     return _section(STREAMS, about, machine, comparisons, figures)
 
 
+def streams_beside_kafka_section(
+    machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]
+) -> str:
+    """A section of the page: queries that read and write a log beside those that read and write Kafka."""
+    about = (
+        "Written by `make bench PEERS=1 ARGS=streams`: one broker on this machine and Spark's Kafka connector. Each "
+        "query reads a topic and writes another. Micro-batches and first queries are measured as in the section above."
+    )
+    return _section(STREAMS_BESIDE_KAFKA, about, machine, comparisons, figures)
+
+
 def python_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
     """A section of the page: the Python producer and consumer beside bare loops."""
     about = (
@@ -139,7 +151,9 @@ def heaps_section(machine: str, comparisons: Sequence[Comparison], figures: Sequ
 def _section(
     heading: str, about: str, machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]
 ) -> str:
-    lines = [heading, about, "", f"Machine: {machine}", "", *table_of(comparisons), "", *_figures(figures)]
+    lines = [heading, about, "", f"Machine: {machine}", "", *table_of(comparisons)]
+    if figures:
+        lines += ["", *_figures(figures)]
     return "\n".join(lines) + "\n"
 
 

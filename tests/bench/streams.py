@@ -4,13 +4,12 @@ and how long a record is on its way.
 python -m tests.bench.streams                              prints a line per figure
 python -m tests.bench.streams FOLDER log|bare|kafka        prints the seconds of each of the first queries of a session
 
-With PEERS=1, also beside Spark's Kafka connector and a broker, if this machine can get them.
+`beside_kafka` compares with Spark's Kafka connector and a broker, if this machine can get them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -50,28 +49,28 @@ def streams(
     folder: Path, batches: int = BATCHES, rounds: int = ROUNDS
 ) -> tuple[list[Comparison], list[tuple[str, str]]]:
     """Comparisons, and figures: (what was measured, its figure)."""
-    peers: list[Comparison] = []
-    if os.environ.get("PEERS"):  # first: a JVM takes no connector later
-        peers = beside_kafka(folder / "kafka", batches, rounds)
     spark = _session(folder)
     try:
         comparisons, figures = measured(spark, folder, batches, rounds)
     finally:
         spark.stop()
-    comparisons += [*starts(folder / "starts"), *peers]
-    return comparisons, figures
+    return comparisons + starts(folder / "starts"), figures
 
 
-def beside_kafka(folder: Path, batches: int, rounds: int, records: int = RECORDS) -> list[Comparison]:
-    """First queries, micro-batches, and the way of a record, beside the connector. Empty if it can't be had."""
-    folder.mkdir()
+def beside_kafka(
+    folder: Path, batches: int = BATCHES, rounds: int = ROUNDS, records: int = RECORDS
+) -> tuple[list[Comparison], list[tuple[str, str]]]:
+    """As `streams`: first queries, micro-batches, and a record's way, beside the connector. Empty if it can't be had.
+
+    It needs a JVM of its own: a running one takes no connector.
+    """
     (folder / "broker").mkdir()
     try:
         jars = ",".join(map(str, kafka_connector()))
         kafka_jars()
     except CannotFetch as error:
         print(f"Kafka is skipped: {error}", flush=True)
-        return []
+        return [], []
     with KafkaBroker(folder / "broker", PARTITIONS) as broker:
         (folder / BOOTSTRAP).write_text(broker.bootstrap)
         url = str(folder / "streams")
@@ -105,10 +104,11 @@ def beside_kafka(folder: Path, batches: int, rounds: int, records: int = RECORDS
         compared("a record from topic to topic, until a reader sees it", KAFKA, ">= 1", ways["log"], ways["kafka"])
     )
     what = f"query of a session, availableNow, {PARTITIONS * ROWS:,} records, beside Kafka"
-    return found + [
+    found += [
         compared(f"{name} {what}", KAFKA, goal, *([run[at] for run in runs] for runs in first.values()))
         for at, (name, goal) in enumerate(zip(QUERIES, (">= 0.83", ">= 1", ">= 1"), strict=True))
     ]
+    return found, []
 
 
 def starts(folder: Path, rounds: int = STARTS) -> list[Comparison]:

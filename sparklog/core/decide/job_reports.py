@@ -12,8 +12,8 @@ from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import JobRan
 
-# The jobs whose last run the state remembers, in the order in which they run.
-JOBS: Final = ("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum")
+# The jobs whose last run the state remembers: all that have a frame (maintenance/job_frame.py).
+JOBS: Final = ("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum", "materialize")
 MOST_REPORT_CHARACTERS: Final = 60_000
 _INT64_END: Final = 1 << 63
 
