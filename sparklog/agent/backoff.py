@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparklog.core.backoff import pause_ms_after
 from sparklog.core.config.cluster_config import ClusterConfig
 from sparklog.host.dice import Dice
 
@@ -22,7 +23,7 @@ class Backoff:
     def failed(self, now_ms: int, config: ClusterConfig, dice: Dice) -> None:
         """Count a failure, and start the next pause now. It lasts a random part of its full length, at least half."""
         longest_ms = max(config.replica_lag_time_max_ms, config.replica_fetch_backoff_ms)
-        wait_ms = min(config.replica_fetch_backoff_ms << min(self.failures, 32), longest_ms)
+        wait_ms = pause_ms_after(self.failures, config.replica_fetch_backoff_ms, longest_ms)
         self.failures += 1
         self.until_ms = now_ms + dice.jittered(wait_ms)
 

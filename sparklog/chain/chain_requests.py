@@ -83,11 +83,6 @@ class Now:
     nonce: str
 
 
-def longer(pause_ms: float) -> float:
-    """Return the next pause after one of `pause_ms`: twice as long, up to LONGEST_PAUSE_MS."""
-    return min(pause_ms * 2, LONGEST_PAUSE_MS)
-
-
 T = TypeVar("T")
 ChainMachine = Machine[Request, tuple[Reply, Now], T]
 

@@ -19,9 +19,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS
 from sparklog.client.asked_coordinator import AskedCoordinator
 from sparklog.client.commits.client_committer import ClientCommitter
+from sparklog.core.backoff import longer
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
@@ -167,4 +168,4 @@ class Watch:
         waiting = self._waiting
         left_ms = max(0, deadline_ms - waiting.clock.monotonic_ms())
         waiting.look(min(jittered(self._pause_ms), left_ms), self._bell)
-        self._pause_ms = min(longer(self._pause_ms), self._longest_pause_ms)
+        self._pause_ms = longer(self._pause_ms, self._longest_pause_ms)

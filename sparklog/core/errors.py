@@ -18,7 +18,7 @@ says what was wanted, what was found, and where. Errors are pickled: they cross 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 
 class Landed(StrEnum):
@@ -46,6 +46,12 @@ class SparklogError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.landed)
+
+    def perhaps_landed(self) -> Self:
+        """Return a copy with `landed` UNKNOWN, for a command that an earlier attempt may have landed."""
+        copy = type(self)(self.message, landed=Landed.UNKNOWN)
+        copy.__cause__ = self
+        return copy
 
 
 def _rebuild(kind: type[SparklogError], message: str, landed: Landed) -> SparklogError:

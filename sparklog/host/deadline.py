@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from sparklog.core.backoff import longer
 from sparklog.host.dice import jittered
 
 _FIRST_PAUSE_S = 0.02
@@ -51,4 +52,4 @@ def tries(deadline: Deadline) -> Iterator[int]:
             return
         time.sleep(pause_s)
         number += 1
-        longest_s = min(longest_s * 2, _LONGEST_PAUSE_S)
+        longest_s = longer(longest_s, _LONGEST_PAUSE_S)

@@ -57,7 +57,7 @@ GUARDS: Final = (
         "full-after-doubt",
         "A full store ends a command in doubt at once, not when its time is over.",
         "sparklog/chain/commit/claim.py",
-        "                raise type(error)(error.message, landed=Landed.UNKNOWN) from error",
+        "                raise error.perhaps_landed() from error",
         "                raise self._unknown() from error",
         (
             "tests/chain/commit/test_claim.py::"

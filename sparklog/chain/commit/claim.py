@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Now, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, Get, Now, Pause, Put
 from sparklog.chain.entry import decode_entry
+from sparklog.core.backoff import longer
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import (
     ChainDamaged,
@@ -81,12 +82,12 @@ class Claim:
                     except ChainDamaged as damaged:
                         damaged_reads += 1
                         if damaged_reads == DAMAGED_READS:  # the damaged entry may be our own
-                            raise ChainDamaged(damaged.message, landed=Landed.UNKNOWN) from damaged
+                            raise damaged.perhaps_landed() from damaged
                 self.is_there = False
             if now.monotonic_ms >= self._deadline_ms:
                 raise self._late()
             yield Pause(pause_ms)
-            pause_ms = longer(pause_ms)
+            pause_ms = longer(pause_ms, LONGEST_PAUSE_MS)
 
     def _put(self) -> ChainMachine[tuple[bytes | None, Now]]:
         """Put the entry. Return the body in the slot, or None if that is not known, and the time of the last reply."""
@@ -106,7 +107,7 @@ class Claim:
             case StoreUnavailable():
                 return None, now
             case SparklogError() as error if self._in_doubt:
-                raise type(error)(error.message, landed=Landed.UNKNOWN) from error
+                raise error.perhaps_landed() from error
             case SparklogError() as error:
                 raise error
             case _:

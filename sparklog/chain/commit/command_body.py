@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import msgspec
 
 from sparklog.chain.arrow_table import NoArrowTable, read_table
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, Get, Pause, Put
 from sparklog.chain.damaged_chain import damage
+from sparklog.core.backoff import longer
 from sparklog.core.commands import Append, Submission
 from sparklog.core.describe.readable import counted, duration, exact_amount
 from sparklog.core.errors import (
@@ -105,7 +106,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
                     waited = duration(timeout_ms)
                     raise RequestTimedOut(f"{key} at {url} could not be written in {waited}: {error}") from error
                 yield Pause(pause_ms)
-                pause_ms = longer(pause_ms)
+                pause_ms = longer(pause_ms, LONGEST_PAUSE_MS)
             case SparklogError() as error:
                 raise error
             case stored:

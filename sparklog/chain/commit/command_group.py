@@ -80,8 +80,7 @@ class Ticket:
         self.error = error
         maybe = self.sent or self.submission.in_doubt
         if maybe and isinstance(error, _REFUSALS):
-            self.error = type(error)(error.message, landed=Landed.UNKNOWN)
-            self.error.__cause__ = error
+            self.error = error.perhaps_landed()
         elif (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
             self.error = OutcomeUnknown(
                 f"command {self.submission.command_id} may have landed, and its outcome could not be read: {error}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, MirrorEntry, Pause, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, MirrorEntry, Pause
 from sparklog.chain.head import Head
+from sparklog.core.backoff import longer
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, SparklogError
 
 
@@ -29,6 +30,6 @@ def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[N
                     error.landed = Landed.UNKNOWN
                     raise error
                 yield Pause(pause_ms)
-                pause_ms = longer(pause_ms)
+                pause_ms = longer(pause_ms, LONGEST_PAUSE_MS)
             case _:
                 raise TypeError(f"wanted None or an error as the reply to a MirrorEntry, found {reply!r}")

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from sparklog.client.commits.holder_copies import HolderCopies, lacking, with_present_holders
 from sparklog.client.connection import Connection
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
+from sparklog.core.backoff import longer
 from sparklog.core.commands import Append, PartitionEpoch, Submission
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.decide.append import is_replicated
@@ -122,7 +123,7 @@ class _Commit:
                     raise self._given_up(error, tries) from error
                 in_doubt = submission.in_doubt or error.landed is not Landed.NO
             self._clock.pause(jittered(pause_ms))
-            pause_ms = longer(pause_ms)
+            pause_ms = longer(pause_ms, LONGEST_PAUSE_MS)
             tries += 1
             command = submission.command
             assert isinstance(command, Append)

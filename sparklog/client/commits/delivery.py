@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparklog.core.backoff import longer
 from sparklog.core.commands import Submission
 from sparklog.core.coordination import Coordinator
 from sparklog.core.describe.readable import duration
@@ -92,7 +93,7 @@ class Delivery:
         return advice(known, may_commit_here=self._may_commit_here)
 
     def _next_pause_ms(self) -> float:
-        pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        pause_ms, self._pause_ms = self._pause_ms, longer(self._pause_ms, LONGEST_PAUSE_MS)
         return pause_ms
 
     def _given_up(self, known: Coordinator, error: SparklogError) -> SparklogError:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.core.backoff import pause_ms_after
+
 LONGEST_PAUSE_MS: Final = 3_600_000  # between runs that break off, unless the interval itself is longer
 LONGEST_WAIT_MS: Final = 300_000  # longest time that a due task waits for those before it
 
@@ -47,8 +49,8 @@ class Planned:
         """The time in milliseconds from the start of the last run until the next one is due."""
         if not self.broken_runs:
             return self.task.interval_ms
-        doubled_ms = self.task.interval_ms << min(self.broken_runs - 1, 30)
-        return max(self.task.interval_ms, min(doubled_ms, LONGEST_PAUSE_MS))
+        longest_ms = max(self.task.interval_ms, LONGEST_PAUSE_MS)
+        return pause_ms_after(self.broken_runs - 1, self.task.interval_ms, longest_ms)
 
 
 class Schedule:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from sparklog.core.backoff import pause_ms_after
 from sparklog.core.commands import BatchInDoubt
 from sparklog.core.describe.readable import counted, duration
 from sparklog.core.errors import (
@@ -342,7 +343,7 @@ class Flushes:
             self._fail(flush, error)
 
     def _pause(self, flush: Flush, now_ms: int) -> None:
-        flush.not_before_ms = now_ms + min(FIRST_PAUSE_MS << min(flush.tries, 10), LONGEST_PAUSE_MS)
+        flush.not_before_ms = now_ms + pause_ms_after(flush.tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
         flush.tries += 1
 
     def _make_way(self) -> None:
