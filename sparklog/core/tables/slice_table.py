@@ -196,6 +196,19 @@ class SliceTable(BlockTable):
                 parts.append(slice_columns(slices[low:high]))
         return _by_start(parts)
 
+    def of_partitions(self, keys: range, *names: str) -> Columns:
+        """Return the columns `names` of all slices of the partitions with these keys (see `partition_key`).
+
+        The order of the rows is arbitrary.
+        """
+        parts = [self._columns(())]
+        for block in (*self.blocks, *self.tail_in(keys)):
+            low, high = np.searchsorted(block.columns["partition_key"], [keys.start, keys.stop]).tolist()
+            rows = block.live(low, high)
+            if len(rows):
+                parts.append(_take(block, rows))
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
         """Yield the slices that overlap `offsets`, ascending. Looks up one window at a time: callers may stop early."""
         at, width = offsets.start, WALKED_OFFSETS
