@@ -106,8 +106,8 @@ class PartitionRow(PartitionName, frozen=True, kw_only=True):
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as a whole. `state` is that of its worst partition; see `PartitionRow`.
 
-    `records`, `size_bytes` and `segments` are sums over its partitions, of which each batch is counted once.
-    `replication_factor`: the number of replicas of its first partition.
+    `records`, `size_bytes` and `segments` are sums over its partitions; `oldest_us` and `newest_us` are the smallest
+    and the largest of their times. `replication_factor`: the number of replicas of its first partition.
     """
 
     topic: str
@@ -117,6 +117,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     size_bytes: int
     segments: int
+    oldest_us: int | None
+    newest_us: int | None
     created_ms: int
 
 
@@ -252,6 +254,8 @@ def _summary(state: ClusterState, topic: Topic, contents: LogContents) -> TopicS
         records=sum(contents.records),
         size_bytes=sum(partition.size_bytes for partition in partitions),
         segments=sum(contents.slices),
+        oldest_us=min((at_us for at_us in contents.oldest_us if at_us is not None), default=None),
+        newest_us=max((at_us for at_us in contents.newest_us if at_us is not None), default=None),
         created_ms=topic.created_ms,
     )
 

@@ -75,7 +75,15 @@ def test_a_dry_run_fails_where_the_real_one_would(orders: Cli, arguments: tuple[
 def test_topics_are_listed_by_name_with_their_size(orders: Cli) -> None:
     orders("topic", "create", "bills", "-p", "2")
     bills, found = orders.json("topic", "list")
-    counts = {"partitions": 2, "replication_factor": 1, "records": 0, "size_bytes": 0, "segments": 0}
+    counts = {
+        "partitions": 2,
+        "replication_factor": 1,
+        "records": 0,
+        "size_bytes": 0,
+        "segments": 0,
+        "oldest_ms": None,
+        "newest_ms": None,
+    }
     assert bills.pop("created_ms") > 0
     assert bills == {"topic": "bills", "topic_id": 2, "state": "in sync", **counts}
     assert (found["topic"], found["records"], found["size_bytes"] > 0) == ("orders", 3, True)
