@@ -9,8 +9,7 @@ import numpy as np
 
 from sparklog.core.row_offsets import most_records_in_each
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.tables.slice_table import partition_key, split_keys
-from sparklog.core.types import PartitionIndex, TopicPartition
+from sparklog.core.tables.slice_table import partition_keys, split_keys
 
 _COLUMNS: Final = ("partition_key", "start", "end", "records", "min_timestamp_us", "max_timestamp_us")
 
@@ -36,8 +35,7 @@ def log_contents(state: ClusterState, topic: Topic) -> LogContents:
     log_start = np.array([value.log_start for value in values], dtype=np.int64)
     log_end = np.array([value.next_offset for value in values], dtype=np.int64)
     high_watermark = np.array([value.high_watermark for value in values], dtype=np.int64)
-    first = partition_key(TopicPartition(topic.topic_id, PartitionIndex(0)))
-    columns = state.slices.of_partitions(range(first, first + topic.partitions), *_COLUMNS)
+    columns = state.slices.of_partitions(partition_keys(topic.topic_id, topic.partitions), *_COLUMNS)
     _, at = split_keys(columns["partition_key"])
     inside = np.flatnonzero((columns["end"] > log_start[at]) & (columns["start"] < log_end[at]))
     at, columns = at[inside], {name: column[inside] for name, column in columns.items()}

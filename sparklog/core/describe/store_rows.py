@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 
 import msgspec
 
-from sparklog.core.describe.topic_rows import replica_lag
+from sparklog.core.describe.replica_lags import replica_lags
 from sparklog.core.placement.counts import ReplicaCounts
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
@@ -40,10 +41,10 @@ def store_rows(state: ClusterState, counts: ReplicaCounts, address: Callable[[st
     `counts` are those of the state; `address` turns the URL of a registration into the one to show.
     """
     sizes: Counter[StoreId] = Counter()
-    for partition in state.partitions.values():
-        value = partition.replication
-        for store, log_end in zip(value.replicas, value.log_ends, strict=True):
-            sizes[store] += partition.size_bytes - replica_lag(state, partition, log_end)[1]
+    for topic in state.topics.values():
+        for partition, lags in zip(state.partitions_of(topic), replica_lags(state, topic), strict=True):
+            for store, lag in zip(partition.replication.replicas, lags, strict=True):
+                sizes[store] += partition.size_bytes - lag.size_bytes
     return [
         StoreRow(
             store=name,
@@ -51,13 +52,8 @@ def store_rows(state: ClusterState, counts: ReplicaCounts, address: Callable[[st
             zone=store.zone or None,
             registration=store.registration,
             state=store.condition,
-            replicas=on.replicas,
-            leaders=on.leaders,
-            behind=on.behind,
-            lag_records=on.lag_records,
-            max_lag_records=on.max_lag_records,
+            **asdict(counts.stores[name]),
             size_bytes=sizes[name],
         )
         for name, store in sorted(state.stores.items())
-        for on in [counts.stores[name]]
     ]

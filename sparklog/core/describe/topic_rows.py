@@ -17,19 +17,17 @@ from sparklog.core.config.key import text_of
 from sparklog.core.config.topic_config import topic_values
 from sparklog.core.describe.log_contents import LogContents, log_contents
 from sparklog.core.describe.readable import amount, counted, one_line_repr
+from sparklog.core.describe.replica_lags import ReplicaLag, replica_lags
 from sparklog.core.lookup import topic_of
 from sparklog.core.placement.replica_health import is_offline, is_under_min_isr, is_under_replicated
-from sparklog.core.row_offsets import records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import (
     Int32,
     LeaderEpoch,
     Offset,
-    OffsetRange,
     PartitionIndex,
     StoreId,
     TopicId,
-    TopicPartition,
 )
 
 PARTITION_STATES: Final = ("offline", "under min ISR", "under-replicated", "in sync")  # the worst first
@@ -171,6 +169,7 @@ def partition_rows(
 ) -> Iterator[PartitionRow]:
     """A row for each of these partitions of the topic. `contents`: those of the topic."""
     min_isr = state.topic_config(topic).min_insync_replicas
+    lags = replica_lags(state, topic)
     for partition in partitions:
         value, at = partition.replication, partition.partition
         yield PartitionRow(
@@ -178,7 +177,7 @@ def partition_rows(
             partition=at,
             leader=value.leader,
             leader_epoch=value.leader_epoch,
-            replicas=tuple(replica_rows(state, partition)),
+            replicas=tuple(replica_rows(state, partition, lags[at])),
             isr=value.isr,
             elr=value.elr,
             adding=value.adding,
@@ -196,12 +195,11 @@ def partition_rows(
         )
 
 
-def replica_rows(state: ClusterState, partition: Partition) -> Iterator[ReplicaRow]:
-    """A row for each replica of the partition, in order of preference as leader."""
+def replica_rows(state: ClusterState, partition: Partition, lags: Iterable[ReplicaLag]) -> Iterator[ReplicaRow]:
+    """A row for each replica of the partition, in order of preference as leader. `lags`: their lags, in this order."""
     value = partition.replication
-    for name, log_end in zip(value.replicas, value.log_ends, strict=True):
+    for name, log_end, lag in zip(value.replicas, value.log_ends, lags, strict=True):
         store = state.stores[name]
-        lag_records, lag_bytes = replica_lag(state, partition, log_end)
         adding, removing, may_lead = name in value.adding, name in value.removing, log_end >= value.high_watermark
         part = (
             "leader"
@@ -223,24 +221,14 @@ def replica_rows(state: ClusterState, partition: Partition) -> Iterator[ReplicaR
             in_elr=name in value.elr,
             may_lead=may_lead,
             log_end=log_end,
-            lag_records=lag_records,
-            lag_bytes=lag_bytes,
-            size_bytes=partition.size_bytes - lag_bytes,
+            lag_records=lag.records,
+            lag_bytes=lag.size_bytes,
+            size_bytes=partition.size_bytes - lag.size_bytes,
             registration=store.registration,
             reachable=store.reachable,
             adding=adding,
             removing=removing,
         )
-
-
-def replica_lag(state: ClusterState, partition: Partition, log_end: Offset) -> tuple[int, int]:
-    """Records and bytes between a replica's LEO and the end of the log. Offsets without a record don't count."""
-    if log_end >= partition.next_offset:
-        return 0, 0
-    key = TopicPartition(partition.topic_id, partition.partition)
-    beyond = state.slices.find(key, OffsetRange(log_end, partition.next_offset)).columns
-    records = min(int(beyond["records"].sum()), records_between(log_end, partition.next_offset))
-    return records, int(beyond["length"].sum())
 
 
 def _summary(state: ClusterState, topic: Topic, contents: LogContents) -> TopicSummary:

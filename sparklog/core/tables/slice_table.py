@@ -63,6 +63,11 @@ def partition_key(topic_partition: TopicPartition) -> int:
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
+def partition_keys(topic_id: TopicId, partitions: int) -> range:
+    """Return the `partition_key` of each partition of a topic that has this many."""
+    return range(topic_id << 32, (topic_id << 32) + partitions)
+
+
 def topic_partition_of(partition_key: int) -> TopicPartition:
     """Return the topic partition whose `partition_key` this integer is."""
     topic_id, partition = split_keys(partition_key)
@@ -197,7 +202,7 @@ class SliceTable(BlockTable):
         return _by_start(parts)
 
     def of_partitions(self, keys: range, *names: str) -> Columns:
-        """Return the columns `names` of all slices of the partitions with these keys (see `partition_key`).
+        """Return the columns `names` of all slices of these partitions (see `partition_keys`).
 
         The order of the rows is arbitrary.
         """

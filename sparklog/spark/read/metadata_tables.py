@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from sparklog.chain.entry import Entry
 from sparklog.core.describe.group_rows import GroupName, GroupPartitionRow, group_name, group_partition_rows
 from sparklog.core.describe.log_contents import log_contents
+from sparklog.core.describe.replica_lags import replica_lags
 from sparklog.core.describe.segment_rows import SegmentRow, segment_rows
 from sparklog.core.describe.topic_rows import (
     EffectiveValue,
@@ -30,7 +31,7 @@ from sparklog.core.describe.topic_rows import (
     topic_row,
 )
 from sparklog.core.placement.held_slices import whole_log
-from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import CommandId, EntryNumber, Offset, PartitionIndex, TopicId, TopicPartition
 from sparklog.spark.read.row_columns import Row, Rows, row_batch, row_schema
 from sparklog.storage.keys import data_key
@@ -140,15 +141,17 @@ def _partitions(state: ClusterState) -> Iterator[Row]:
 
 
 def _replicas(state: ClusterState) -> Iterator[Row]:
-    for topic, partition in _partitions_by_name(state):
-        yield from ((topic.name, partition.partition, *astuple(row)) for row in replica_rows(state, partition))
+    for topic in _by_name(state):
+        for partition, lags in zip(state.partitions_of(topic), replica_lags(state, topic), strict=True):
+            head = (topic.name, partition.partition)
+            yield from ((*head, *astuple(row)) for row in replica_rows(state, partition, lags))
 
 
 def _segments(state: ClusterState) -> Iterator[Row]:
-    for _, partition in _partitions_by_name(state):
-        key = TopicPartition(partition.topic_id, partition.partition)
-        slices = state.slices.find(key, whole_log(partition))
-        yield from map(astuple, segment_rows(state, partition, slices, data_key))
+    for topic in _by_name(state):
+        for partition in state.partitions_of(topic):
+            slices = state.slices.find(TopicPartition(topic.topic_id, partition.partition), whole_log(partition))
+            yield from map(astuple, segment_rows(state, partition, slices, data_key))
 
 
 def _groups(state: ClusterState) -> Iterator[Row]:
@@ -169,7 +172,3 @@ _ROWS: Final[Mapping[str, Callable[[ClusterState], Iterator[Row]]]] = {
 
 def _by_name(state: ClusterState) -> list[Topic]:
     return [state.topics[topic_id] for _, topic_id in sorted(state.topic_ids.items())]
-
-
-def _partitions_by_name(state: ClusterState) -> Iterator[tuple[Topic, Partition]]:
-    return ((topic, partition) for topic in _by_name(state) for partition in state.partitions_of(topic))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.commands import CreateTopic
-from sparklog.core.describe.topic_rows import PARTITION_STATES, describe_topic, replica_rows, topic_row
+from sparklog.core.describe.topic_rows import PARTITION_STATES, ReplicaRow, describe_topic, topic_row
 from sparklog.core.errors import UnknownTopicOrPartition
 from sparklog.core.lookup import topic_of
 from tests.core.replicated_log import ReplicatedLog
@@ -22,12 +22,17 @@ def log() -> ReplicatedLog:
     return made
 
 
+def replicas_of(log: ReplicatedLog) -> tuple[ReplicaRow, ...]:
+    """The rows of the replicas of orders-0."""
+    return describe_topic(log.state, "orders").partitions[0].replicas
+
+
 # M: L-01
 def test_a_replica_lags_by_the_records_that_are_left_for_it(log: ReplicatedLog) -> None:
     log.write("abc", 2)
     log.write("ab", 3)
     log.write("a", 4)
-    found = {each.store: each for each in replica_rows(log.state, log.partition(0))}
+    found = {each.store: each for each in replicas_of(log)}
     assert [(found[each].log_end, found[each].lag_records) for each in (A, B, C)] == [(9, 0), (5, 4), (2, 7)]
     assert found[A].lag_bytes == 0 < found[B].lag_bytes < found[C].lag_bytes
     assert {each.size_bytes + each.lag_bytes for each in found.values()} == {log.partition(0).size_bytes}
@@ -45,7 +50,7 @@ def test_offsets_without_a_record_are_no_lag() -> None:
     log.register("c")  # leads, and forgets [2, 7)
     assert log.replicas() == "c:c+a a7 b7 c7 hw2"
     log.write_to_leader("c", 1)
-    found = {each.store: each.lag_records for each in replica_rows(log.state, log.partition(0))}
+    found = {each.store: each.lag_records for each in replicas_of(log)}
     assert found == {"a": 1, "b": 1, "c": 0}
 
 
@@ -53,7 +58,7 @@ def test_a_replica_is_seen_in_each_of_its_roles(log: ReplicatedLog) -> None:
     log.configure(min_insync_replicas="3")
     log.fence("c")
     log.move("abd")
-    found = {each.store: each for each in replica_rows(log.state, log.partition(0))}
+    found = {each.store: each for each in replicas_of(log)}
     roles = {store: (each.in_elr, each.reachable, each.adding, each.removing) for store, each in found.items()}
     assert roles == {
         "a": (False, True, False, False),
