@@ -111,7 +111,7 @@ def evict(url: str, group: str) -> None:
     """Remove the killed member from the group, so that the next consumer need not wait for its session to end."""
     with sparklog.connect(url) as cluster:
         for member in cluster.describe_group(group).members:
-            cluster.submit(LeaveGroup(group, member.member_id))
+            cluster.submit(LeaveGroup(group, member.member))
 
 
 def shown(numbers: list[int]) -> str:

@@ -18,6 +18,8 @@ from sparklog.core.describe.readable import amount, point_in_time, printable
 from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from sparklog.client.cluster import Cluster
 
 Row = Mapping[str, Any]
@@ -74,6 +76,17 @@ def table(rows: Sequence[Row]) -> str:
         numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
         columns.append([cell.rjust(width) if numeric else cell.ljust(width) for cell in cells])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def json_row(row: Struct) -> dict[str, Any]:
+    """Return the fields of a row of `core/describe`. A time in microseconds is one in milliseconds: `oldest_ms`."""
+    from msgspec import structs
+
+    fields = structs.asdict(row).items()
+    return dict(
+        (f"{name[:-3]}_ms", value and value // 1000) if name.endswith("_us") else (name, value)
+        for name, value in fields
+    )
 
 
 def show_document(document: Row) -> None:

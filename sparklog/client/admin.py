@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.connection import Connection
 from sparklog.client.delete_records import all_done, delete_records, plan_deletions
-from sparklog.client.describe.topic_description import TopicDescription, describe_topic
 from sparklog.client.stores.add_store import add_store, remove_store
 from sparklog.core.commands import (
     AddPartitions,
@@ -23,6 +22,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.cluster_config import parse_cluster_config
 from sparklog.core.config.topic_config import parse_topic_config
+from sparklog.core.describe.topic_rows import TopicDescription, describe_topic
 from sparklog.core.lookup import topic_of
 from sparklog.core.placement.assignment import Assignment
 from sparklog.core.placement.replica_health import min_isr_warning

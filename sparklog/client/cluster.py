@@ -21,17 +21,16 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
 from sparklog.client.groups.member import SESSION_TIMEOUT_MS, GroupMember
 from sparklog.client.groups.offsets import (
-    GroupDescription,
     Offsets,
     commit_offsets,
     commit_with_records,
     committed,
-    describe_group,
 )
 from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
+from sparklog.core.describe.group_rows import GroupDescription, describe_group
 from sparklog.core.describe.readable import counted, duration, one_line_repr
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset

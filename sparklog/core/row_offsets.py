@@ -50,8 +50,14 @@ def most_records(slices: Mapping[str, Column], offsets: OffsetRange) -> int:
     `slices`: the columns of a slice table, with slices that overlap the range. A compacted slice that the range cuts
     counts with the largest number of records that it can have in the range.
     """
-    inside = np.minimum(slices["end"], offsets.end) - np.maximum(slices["start"], offsets.start)
-    return int(np.minimum(slices["records"], inside).sum())
+    return int(most_records_in_each(slices, offsets.start, offsets.end).sum())
+
+
+def most_records_in_each(slices: Mapping[str, Column], start: int | Column, end: int | Column) -> Column:
+    """Return the number of records of each slice in its range [start, end), as `most_records` counts them."""
+    inside = np.minimum(slices["end"], end) - np.maximum(slices["start"], start)
+    records: Column = np.clip(inside, 0, slices["records"])
+    return records
 
 
 def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:

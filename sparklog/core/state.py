@@ -22,7 +22,6 @@ from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
-from sparklog.core.row_offsets import most_records
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.offset_table import OffsetTable
@@ -33,7 +32,6 @@ from sparklog.core.types import (
     EntryNumber,
     ObjectNumber,
     Offset,
-    OffsetRange,
     PartitionIndex,
     ProducerId,
     StoreId,
@@ -305,20 +303,6 @@ class ClusterState:
         # Every write asks for all partitions, so there is no call per partition.
         indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))
         return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
-
-    def readable_records(self, partitions: Iterable[Partition]) -> int:
-        """Return the number of records that can be read in these partitions together.
-
-        If a log start lies inside a compacted slice, the result is an upper limit: only reading shows how many of its
-        records lie above the log start. Otherwise it is exact.
-        """
-        count = 0
-        for partition in partitions:
-            offsets = OffsetRange(partition.log_start, partition.high_watermark)
-            if offsets.start < offsets.end:
-                key = TopicPartition(partition.topic_id, partition.partition)
-                count += most_records(self.slices.find(key, offsets).columns, offsets)
-        return count
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
         """Return the partition of this topic and number, or None."""

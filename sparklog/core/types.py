@@ -23,6 +23,7 @@ UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attemp
 Name = Annotated[str, msgspec.Meta(max_length=1_000)]
 CommandStoreId = Annotated[StoreId, msgspec.Meta(max_length=1_000)]
 Text = Annotated[str, msgspec.Meta(max_length=65_536)]
+Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Place = tuple[str, int]  # a partition as users name it: its topic's name, and its index
 
 

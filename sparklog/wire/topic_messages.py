@@ -5,7 +5,8 @@ GET  /v1/topics/{name}    -> TopicReply
 POST /v1/plan             PlanRequest -> PlanReply
 POST /v1/offsets          OffsetsRequest -> OffsetsReply
 
-Any coordinator answers these requests. A reply names the chain position that it describes. The headers of a request are
+Any coordinator answers these requests. A reply names the chain position that it describes. Rows of
+topics are in `core/describe/topic_rows.py`. The headers of a request are
 in `metadata_messages.py`. The size of a reply is limited: ask for the rest with another request.
 """
 
@@ -15,7 +16,18 @@ from typing import Annotated
 
 import msgspec
 
-from sparklog.core.types import EntryNumber, LeaderEpoch, Name, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
+from sparklog.core.describe.topic_rows import TopicDescription, TopicRow
+from sparklog.core.types import (
+    EntryNumber,
+    Int32,
+    LeaderEpoch,
+    Name,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    StoreId,
+    TopicId,
+)
 
 TOPICS = "/v1/topics"
 TOPIC = "/v1/topics/{name}"
@@ -29,15 +41,6 @@ MOST_LOOKUPS = 100  # look-ups by time in a request: each reads objects of the l
 
 _LARGEST = 2**63 - 1
 _Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
-_PartitionNumber = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-
-
-class TopicSummary(msgspec.Struct, frozen=True):
-    """A topic in a list, with its number of partitions."""
-
-    name: str
-    topic_id: TopicId
-    partitions: int
 
 
 class TopicsReply(msgspec.Struct, frozen=True):
@@ -45,43 +48,11 @@ class TopicsReply(msgspec.Struct, frozen=True):
 
     chain_id: str
     position: EntryNumber
-    topics: tuple[TopicSummary, ...]
+    topics: tuple[TopicRow, ...]
     more: bool
 
 
-class ReplicaReply(msgspec.Struct, frozen=True):
-    """A replica. `log_end` is its LEO: its store has the partition's log up to this offset, without a hole."""
-
-    store: StoreId
-    log_end: Offset
-
-
-class PartitionReply(msgspec.Struct, frozen=True):
-    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is the offset of the next record.
-
-    `leader` is null if the partition is offline.
-    """
-
-    partition: PartitionIndex
-    leader: StoreId | None
-    leader_epoch: LeaderEpoch
-    log_start: Offset
-    high_watermark: Offset
-    log_end: Offset
-    replicas: tuple[ReplicaReply, ...]
-    isr: tuple[StoreId, ...]
-    elr: tuple[StoreId, ...]
-    size_bytes: int
-
-
-class ConfigReply(msgspec.Struct, frozen=True):
-    """The effective value of a config key, and the place where it is set: topic, cluster or default."""
-
-    value: str
-    origin: str
-
-
-class TopicReply(msgspec.Struct, frozen=True):
+class TopicReply(TopicDescription, frozen=True, kw_only=True):
     """A topic with some of its partitions. `partitions_total` is the number of all.
 
     `more` is true if further partitions follow the last one.
@@ -89,19 +60,14 @@ class TopicReply(msgspec.Struct, frozen=True):
 
     chain_id: str
     position: EntryNumber
-    name: str
-    topic_id: TopicId
-    created_ms: int
     partitions_total: int
-    partitions: tuple[PartitionReply, ...]
     more: bool
-    config: dict[str, ConfigReply]
 
 
 class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Offsets [start, end) of a partition. A null `start` is the log start, a null `end` the high watermark."""
 
-    partition: _PartitionNumber
+    partition: Int32
     start: _Number | None = None
     end: _Number | None = None
 
@@ -187,7 +153,7 @@ class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields
 class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request for one offset of a partition: `at` log start, high watermark, a time, or the end of an epoch."""
 
-    partition: _PartitionNumber
+    partition: Int32
     at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.core.describe.topic_rows import EffectiveValue
 from sparklog.core.errors import (
     InvalidConfig,
     InvalidInput,
@@ -198,8 +199,8 @@ def test_partitions_are_added_and_configs_altered(cluster: Cluster) -> None:  # 
     cluster.alter("t", config={"retention.ms": None, "segment.bytes": 1000})
     found = cluster.describe("t")
     assert len(found.partitions) == 5
-    assert found.config["segment.bytes"] == ("1000", "topic")
-    assert found.config["retention.ms"] == ("604800000", "default")
+    assert found.config["segment.bytes"] == EffectiveValue("1000", "topic")
+    assert found.config["retention.ms"] == EffectiveValue("604800000", "default")
 
 
 # M: N-03

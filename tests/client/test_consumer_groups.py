@@ -153,7 +153,7 @@ def test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again(cl
         reader._reading.positions.to_commit(), reader._reading.positions.share, reader._reading.positions.generation, ""
     )
     (member,) = cluster.describe_group("billing").members
-    cluster.submit(LeaveGroup("billing", member.member_id))
+    cluster.submit(LeaveGroup("billing", member.member))
     cluster.delete_group("billing")
     settle(reader)
     assert len(refused) == 1

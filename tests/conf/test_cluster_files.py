@@ -71,7 +71,7 @@ def through_it(file: Path, addresses: Mapping[str, str], folder: Path, monkeypat
         read = [cluster.read("orders", partition=at)["value"].to_pylist() for at in range(3)]
         assert read == [[b"0", b"3", b"6"], [b"1", b"4", b"7"], [b"2", b"5", b"8"]]
         assert {str(store.store): store.zone for store in cluster.stores()} == ZONES[file.stem]
-        replicas = {len(partition.replication.replicas) for partition in cluster.describe("orders").partitions}
+        replicas = {len(partition.replicas) for partition in cluster.describe("orders").partitions}
         assert replicas == {len(ZONES[file.stem])}
     return url
 
@@ -119,7 +119,7 @@ def test_two_regions_of_which_one_is_lost(s3proxy: S3Server, tmp_path: Path, mon
         assert cluster.read("orders", partition=0)["value"].to_pylist() == [b"0", b"3", b"6"]
         assert [str(store.store) for store in cluster.stores() if not store.fenced] == ["b", "c"]
         assert cluster.append("orders", pa.table({"value": ["9"]})).ranges
-        assert {tuple(sorted(of.replication.isr)) for of in cluster.describe("orders").partitions} == {("b", "c")}
+        assert {tuple(sorted(of.isr)) for of in cluster.describe("orders").partitions} == {("b", "c")}
 
 
 def use(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

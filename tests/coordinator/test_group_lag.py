@@ -71,10 +71,8 @@ def test_lag_is_seen_and_falls_as_a_group_commits(cluster: Cluster) -> None:
         assert (summary["lag"], summary["max_lag"], summary["members"]) == (7, 7, 0)
         assert 0 < summary["unread_since_ms"] / 1000 <= committed_at
         one = asked(served.address, "/v1/groups/billing")
-        assert one["summary"] == summary
-        assert [
-            (each["partition"], each["committed"], each["high_watermark"], each["lag"]) for each in one["partitions"]
-        ] == [
+        assert {**one, "members": 0, "partitions": 2}.items() >= summary.items()
+        assert [(each["partition"], each["committed"], each["end"], each["lag"]) for each in one["partitions"]] == [
             (0, 3, RECORDS + 4, 7),
             (1, RECORDS, RECORDS, 0),
         ]
@@ -113,7 +111,7 @@ def test_a_process_that_stands_by_answers_but_its_metrics_name_no_group(cluster:
     with served_coordinator(cluster.connection.url, leads=False) as served:
         named = {labels for (name, labels) in scraped(served.address) if name.startswith(("kafka_", "sparklog_group_"))}
         assert named == set()
-        assert asked(served.address, "/v1/groups/billing")["summary"]["lag"] == RECORDS - 3
+        assert asked(served.address, "/v1/groups/billing")["lag"] == RECORDS - 3
 
 
 def test_series_are_bounded() -> None:
@@ -151,7 +149,7 @@ def test_groups_come_a_page_at_a_time_whatever_their_names(cluster: Cluster) -> 
     assert found == sorted(names)
     with served_coordinator(cluster.connection.url, leads=False) as served:
         for name in names:
-            assert asked(served.address, f"/v1/groups/{quote(name, safe='')}")["summary"]["group"] == name
+            assert asked(served.address, f"/v1/groups/{quote(name, safe='')}")["group"] == name
     for first, limit, shown, more in ((0, 2, [0, 1], True), (2, 2, [2], False), (3, 1, [], False)):
         one = described_group(state, "z", first, limit, ANONYMOUS)
         assert ([each.partition for each in one.partitions], one.more, one.partitions_total) == (shown, more, 3)
@@ -171,7 +169,7 @@ def test_a_caller_sees_groups_of_the_topics_that_it_may_describe(cluster: Cluste
     assert seen(principal("read:orders")) == {"both": RECORDS}
     assert seen(principal("write:elsewhere")) == {}
     one = described_group(state, "both", 0, 10, principal("read:orders"))
-    assert (one.summary.lag, [each.topic for each in one.partitions]) == (RECORDS, ["orders"])
+    assert (one.lag, [each.topic for each in one.partitions]) == (RECORDS, ["orders"])
     refusals = set()
     for name in ("hidden", "nobody"):
         with pytest.raises(GroupIdNotFound) as refused:

@@ -51,7 +51,7 @@ def test_a_group_is_shown_as_the_command_line_describes_it(tmp_path: Path) -> No
     numbers = (found["generation"], found["lag"])
     assert f"State {found['state']} Generation {numbers[0]} Members 1 Lag, offsets {numbers[1]}" in page.text
     (member,) = found["members"]
-    assert f"{member['member']} orders 3 {member['session_timeout']}" in page.text
+    assert f"{member['member']} orders 3 {member['session_timeout_ms'] // 1000} s" in page.text
     for each in found["partitions"]:
         numbers = tuple("-" if each[name] is None else str(each[name]) for name in ("committed", "end", "lag"))
         row = f"orders {each['partition']} {' '.join(numbers)} {JUST_NOW if each['lag'] else '-'}"

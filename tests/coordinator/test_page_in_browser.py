@@ -76,7 +76,11 @@ def test_the_numbers_are_those_of_the_command_line(shown: Shown) -> None:
     page.goto(shown.address)
     for topic in shown.cli("topic", "list"):
         row = cells(page, f"tr[data-topic={topic['topic']}]")
-        assert [number(text) for text in row[2:5]] == [topic["partitions"], topic["replicas"], topic["records"]]
+        assert [number(text) for text in row[2:5]] == [
+            topic["partitions"],
+            topic["replication_factor"],
+            topic["records"],
+        ]
     for store in shown.cli("store", "list"):
         row = cells(page, f"tr[data-store={store['store']}]")
         assert row[:3] == [store["store"], store["zone"], store["state"]]
@@ -92,12 +96,13 @@ def test_the_numbers_are_those_of_the_command_line(shown: Shown) -> None:
     for partition in described["partitions"]:
         row = cells(page, f"tr[data-partition='{partition['partition']}']")
         assert row[2] == partition["leader"]
-        wanted = ["epoch", "log_start", "high_watermark", "log_end", "records"]
+        wanted = ["leader_epoch", "log_start", "high_watermark", "log_end", "records"]
         assert [number(text) for text in row[3:8]] == [partition[name] for name in wanted]
         assert row[9] == ", ".join(partition["isr"])
         lags = dict(re.findall(r"(\w+) -?([\d,]+)", row[10]))
-        assert {store: number(lag) for store, lag in lags.items()} == partition["lag_records"]
-        lagging += any(partition["lag_records"].values())
+        wanted_lags = {replica["store"]: replica["lag_records"] for replica in partition["replicas"]}
+        assert {store: number(lag) for store, lag in lags.items()} == wanted_lags
+        lagging += any(wanted_lags.values())
     assert lagging == 1
     page.goto(f"{shown.address}/chain")
     newest = shown.cli("chain", "tail", "-n", "1")

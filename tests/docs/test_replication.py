@@ -36,8 +36,7 @@ def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
         assert cluster.read("payments", partition=0)["value"].to_pylist() == [b"1 paid"]
     with sparklog.connect(str(tmp_path / "chain")) as cluster:
         assert [store.store for store in cluster.stores()] == ["a", "c", "d"]
-        replicas = [each.replication for each in cluster.describe("orders").partitions]
-        assert [set(value.isr) for value in replicas] == [{"a", "c", "d"}] * 3
+        assert [set(each.isr) for each in cluster.describe("orders").partitions] == [{"a", "c", "d"}] * 3
         values = [value for at in range(3) for value in cluster.read("orders", partition=at)["value"].to_pylist()]
     assert sorted(values) == [b"1 tea", b"2 cups", b"3 spoons", b"4 plates", b"5 forks", b"6 knives"]
 

@@ -212,11 +212,13 @@ def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
 
 def size(state: ClusterState) -> dict[str, Any]:
     """Return the numbers of topics, partitions, records, slices and applications, and the bytes of the log, by name."""
+    from sparklog.core.describe.log_contents import log_contents
+
     partitions = state.partitions.values()
     return {
         "topics": len(state.topics),
         "partitions": len(partitions),
-        "records": state.readable_records(partitions),
+        "records": sum(sum(log_contents(state, topic).records) for topic in state.topics.values()),
         "slices": len(state.slices),
         "log_bytes": sum(partition.size_bytes for partition in partitions),
         "applications": len(state.applications),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sparklog.cli.common_options import DRY_RUN
-from sparklog.cli.output import connect, done, ending, show_rows, status
+from sparklog.cli.output import connect, done, ending, json_row, show_rows, status
 from sparklog.core.describe.readable import amount, counted
 from sparklog.options.key_value import store_address
 
@@ -73,26 +74,15 @@ def list_stores() -> None:
     A store is "live" if its agent is up, "dead" if its agent is silent, "stopped" if its agent was stopped, "new" if it
     never had an agent, and "fenced" if it is fenced. Its size is the size of its replicas.
     """
-    from sparklog.core.placement.replica_status import store_uses
+    from sparklog.core.describe.store_rows import store_rows
+    from sparklog.core.placement.counts import replica_counts
     from sparklog.storage.open_store import registered_url
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
-        uses = store_uses(state)
-        rows = [
-            {
-                "store": store.store,
-                "url": registered_url(cluster.connection.url, store.url),
-                "zone": store.zone or None,
-                "registration": store.registration,
-                "state": store.condition,
-                "replicas": uses[store.store].replicas,
-                "leaders": uses[store.store].leaders,
-                "size_bytes": uses[store.store].size_bytes,
-            }
-            for store in cluster.stores()
-        ]
-    show_rows(rows, empty="no stores")
+        rows = store_rows(state, replica_counts(state), partial(registered_url, cluster.connection.url))
+    by_registration = sorted(rows, key=lambda row: row.registration)
+    show_rows(map(json_row, by_registration), empty="no stores")
 
 
 @app.command(epilog=ending("sparklog store fence b --dry-run", "sparklog store fence b"))

@@ -254,7 +254,7 @@ class MemberReader(RebalanceListener):
         self._ranges = {
             (topic, int(partition.partition)): offsets_to_print(cluster, topic, partition, wanted.offset)
             for topic in topics
-            for partition in cluster.describe(topic).partitions
+            for partition in state.partitions_of(topic_of(state, topic))
         }
         if any(end is not None for _, end in self._ranges.values()):
             raise InvalidOption(

@@ -10,7 +10,14 @@ from sparklog.coordinator.http.openapi import document
 from sparklog.coordinator.leading.service import Service
 from sparklog.storage.memory import MemoryStore
 
-_QUESTIONS = ("topics", "plan", "offsets", "cluster", "meta")  # the messages of commands are for sparklog's own clients
+_QUESTIONS = (
+    "topics",
+    "groups",
+    "plan",
+    "offsets",
+    "cluster",
+    "meta",
+)  # the messages of commands are for sparklog's own clients
 
 
 def render_http_api() -> str:

@@ -9,14 +9,14 @@ import typer
 from sparklog.cli.command_line import STYLE
 from sparklog.cli.common_options import settings
 from sparklog.cli.completion import completed_groups
-from sparklog.cli.output import connect, done, ending, print_values, show_document, show_rows, table
+from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows, table
 from sparklog.cli.times import period_ago_us, time_us
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from sparklog.client.groups.offsets import GroupDescription
     from sparklog.client.groups.resets import PlannedReset, ResetTarget
+    from sparklog.core.describe.group_rows import MemberRow
 
 app = typer.Typer(help="Show, reset and delete consumer groups: committed offsets, lag and members.", **STYLE)
 _TARGETS: Final = (
@@ -27,9 +27,13 @@ _TARGETS: Final = (
 @app.command("list", epilog=ending("sparklog group list"))
 def list_groups() -> None:
     """List the consumer groups, with their members and lag."""
+    from sparklog.core.describe.group_rows import group_row
+    from sparklog.core.groups.lag import group_lags
+
     with connect() as cluster:
-        groups = cluster.describe_groups()
-    show_rows([_summary(group) for group in groups], empty="no groups")
+        state = cluster.connection.follower.newest_state()
+    lags = group_lags(state)
+    show_rows([json_row(group_row(lags.of(state.groups[name]))) for name in sorted(state.groups)], empty="no groups")
 
 
 @app.command(epilog=ending("sparklog group describe billing", "sparklog group describe billing --format json"))
@@ -41,36 +45,17 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", aut
     """
     with connect() as cluster:
         described = cluster.describe_group(group)
-    members = [
-        {
-            "member": member.member_id,
-            "topics": list(member.topics),
-            "partitions": len(member.assigned),
-            "session_timeout": f"{member.session_timeout_ms / 1000:g} s",
-            "renewed_at_entry": member.renewed_at,
-        }
-        for member in described.members
-    ]
-    partitions = [
-        {
-            "topic": progress.topic,
-            "partition": progress.topic_partition.partition,
-            "committed": progress.committed and progress.committed.offset,
-            "end": progress.end,
-            "lag": progress.lag,
-            "member": progress.member_id,
-            "metadata": (progress.committed and progress.committed.metadata) or None,
-            "committed_ms": progress.committed and progress.committed.committed_ms,
-        }
-        for progress in described.partitions
-    ]
+    members, partitions = map(json_row, described.members), map(json_row, described.partitions)
+    document = {**json_row(described), "members": list(members), "partitions": list(partitions)}
     if settings.json:
-        show_document({**_summary(described), "members": members, "partitions": partitions})
+        print_json(document)
         return
-    print_values(_summary(described))
-    for rows in (partitions, members):
-        if rows:
-            print(f"\n{table(rows)}")
+    counts = {"members": len(described.members), "partitions": len(described.partitions)}
+    print_values({**document, **counts})
+    if described.partitions:
+        print(f"\n{table(document['partitions'])}")
+    if described.members:
+        print(f"\n{table([_member(member) for member in described.members])}")
 
 
 @app.command(
@@ -173,15 +158,11 @@ def evict(
     done(f"evicted {member}, {counted(left, 'member')} left", {"group": group, "evicted": member, "members": left})
 
 
-def _summary(found: GroupDescription) -> dict[str, Any]:
-    return {
-        "group": found.group,
-        "state": found.condition,
-        "generation": found.generation,
-        "members": len(found.members),
-        "partitions": len(found.partitions),
-        "lag": found.lag,
-    }
+def _member(member: MemberRow) -> dict[str, Any]:
+    """Return a member as the table shows it."""
+    shown = {**json_row(member), "session_timeout": f"{member.session_timeout_ms / 1000:g} s"}
+    del shown["session_timeout_ms"]
+    return shown
 
 
 def _target(

@@ -9,16 +9,15 @@ import typer
 
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
-from sparklog.cli.output import connect, done, ending, print_json, show_rows, table
+from sparklog.cli.output import connect, done, ending, json_row, print_json, show_rows, table
 from sparklog.core.describe.readable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sparklog.core.commands import Move
+    from sparklog.core.describe.topic_rows import PartitionRow, ReplicaRow
     from sparklog.core.placement.replica_plans import PartitionOutcome
-    from sparklog.core.placement.replica_status import ReplicaStatus
-    from sparklog.core.state import ClusterState, Partition
 
 app = typer.Typer(help="Show, move and elect replicas.", no_args_is_help=True)
 
@@ -47,22 +46,27 @@ def list_replicas(
     The lag is the number of records and bytes from a replica's end (LEO) to the end of the log. An "eligible" replica
     is not in sync, but it has every committed record, so it may lead. JSON has one object for each partition.
     """
+    from sparklog.core.describe.log_contents import log_contents
+    from sparklog.core.describe.topic_rows import partition_rows
+    from sparklog.core.lookup import topic_of
     from sparklog.core.placement.replica_health import is_offline, is_under_replicated
-    from sparklog.core.placement.replica_plans import partitions_named
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
-        partitions = [
-            partition
-            for partition in partitions_named(state, topic)
-            if (not offline or is_offline(partition.replication))
-            and (not under_replicated or is_under_replicated(partition.replication))
-        ]
+        rows: list[PartitionRow] = []
+        for of in [topic_of(state, name) for name in (sorted(state.topic_ids) if topic is None else [topic])]:
+            wanted = [
+                partition
+                for partition in state.partitions_of(of)
+                if (not offline or is_offline(partition.replication))
+                and (not under_replicated or is_under_replicated(partition.replication))
+            ]
+            rows += partition_rows(state, of, wanted, log_contents(state, of))
         if settings.json:
-            print_json([_document(state, partition) for partition in partitions])
+            print_json([json_row(row) for row in rows])
             return
-        rows = [row for partition in partitions for row in _rows(state, partition)]
-    show_rows(rows, empty="no such partitions" if topic or offline or under_replicated else "no topics")
+    shown = [_shown(row, replica) for row in rows for replica in row.replicas]
+    show_rows(shown, empty="no such partitions" if topic or offline or under_replicated else "no topics")
 
 
 @app.command(
@@ -219,67 +223,20 @@ def _show_plan(rows: list[dict[str, Any]], message: str, document: dict[str, Any
     done(message, document)
 
 
-def _document(state: ClusterState, partition: Partition) -> dict[str, Any]:
-    from msgspec import structs
-
-    from sparklog.core.placement.replica_status import replica_statuses
-
-    value = partition.replication
+def _shown(row: PartitionRow, replica: ReplicaRow) -> dict[str, Any]:
+    """Return a replica as the table shows it: the columns that fit on a line."""
     return {
-        "topic": state.topics[partition.topic_id].name,
-        "partition": partition.partition,
-        "leader": value.leader,
-        "leader_epoch": value.leader_epoch,
-        "version": value.version,
-        "log_start": value.log_start,
-        "high_watermark": value.high_watermark,
-        "log_end": value.next_offset,
-        "isr": value.isr,
-        "elr": value.elr,
-        "adding": value.adding,
-        "removing": value.removing,
-        "replicas": [structs.asdict(replica) for replica in replica_statuses(state, partition)],
+        "topic": row.topic,
+        "partition": row.partition,
+        "leader_epoch": row.leader_epoch,
+        "high_watermark": row.high_watermark,
+        "store": replica.store,
+        "zone": replica.zone,
+        "role": replica.role,
+        "log_end": replica.log_end,
+        "lag_records": replica.lag_records,
+        "lag_bytes": replica.lag_bytes,
     }
-
-
-def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
-    from sparklog.core.placement.replica_status import replica_statuses
-
-    value = partition.replication
-    return [
-        {
-            "topic": state.topics[partition.topic_id].name,
-            "partition": partition.partition,
-            "epoch": value.leader_epoch,
-            "high_watermark": value.high_watermark,
-            "store": replica.store,
-            "zone": replica.zone or None,
-            "role": _role(state, replica),
-            "log_end": replica.log_end,
-            "lag_records": replica.lag_records,
-            "lag_bytes": replica.lag_bytes,
-        }
-        for replica in replica_statuses(state, partition)
-    ]
-
-
-def _role(state: ClusterState, replica: ReplicaStatus) -> str:
-    """Return the role of a replica: leader, in sync, eligible or lagging.
-
-    Words are appended: adding or removing during a move, and fenced or silent if the store can't be reached.
-    """
-    part = (
-        "leader"
-        if replica.is_leader
-        else "in sync"
-        if replica.in_isr
-        else "eligible"
-        if replica.may_lead
-        else "lagging"
-    )
-    silent = "fenced" if state.stores[replica.store].fenced else "silent"
-    more = {"adding": replica.adding, "removing": replica.removing, silent: not replica.reachable}
-    return ", ".join([part, *(word for word, holds in more.items() if holds)])
 
 
 def _move_row(outcome: PartitionOutcome) -> dict[str, Any]:
@@ -299,7 +256,7 @@ def _election_row(outcome: PartitionOutcome) -> dict[str, Any]:
         "partition": outcome.partition,
         "before": outcome.before.leader,
         "leader": outcome.after.leader,
-        "epoch": outcome.after.leader_epoch,
+        "leader_epoch": outcome.after.leader_epoch,
         "lost_records": outcome.lost_records,
         "refused": None if outcome.refused is None else str(outcome.refused),
     }

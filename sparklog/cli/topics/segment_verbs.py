@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from sparklog.cli.common_options import settings
 from sparklog.cli.completion import completed_topics
-from sparklog.cli.output import connect, ending, print_json, print_warning, show_rows, table
+from sparklog.cli.output import connect, ending, json_row, print_json, print_warning, show_rows, table
 from sparklog.cli.records.record_lines import JsonLines
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
@@ -20,12 +20,28 @@ if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.reading.plan import SliceToRead
     from sparklog.core.state import ClusterState, Partition
+    from sparklog.core.tables.slice_table import SliceColumns
     from sparklog.log.index import Index, SliceIndex
     from sparklog.storage.object_store import ObjectStore
 
 app = typer.Typer(help="Inspect the objects that hold a topic.", no_args_is_help=True)
 
 NAME = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics)
+
+
+_COLUMNS: Final = (
+    "partition",
+    "start",
+    "end",
+    "records",
+    "batches",
+    "size_bytes",
+    "oldest_ms",
+    "newest_ms",
+    "kind",
+    "stores",
+    "object",
+)  # of the table of segments
 
 
 @app.command(
@@ -42,30 +58,19 @@ def list_segments(
     ),
 ) -> None:
     """List the slices of a topic in offset order, each with its object: an append object or a sealed segment."""
+    from sparklog.core.describe.segment_rows import segment_rows
     from sparklog.core.lookup import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
-    rows = []
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
-        for chosen in chosen_partitions(state, topic_of(state, topic), partition):
-            for part in _slices(state, chosen, offset, num):
-                named = part.object.object
-                rows.append(
-                    {
-                        "partition": chosen.partition,
-                        "start": part.slice.start,
-                        "end": part.slice.end,
-                        "records": part.slice.records,
-                        "batches": part.slice.batches,
-                        "size_bytes": part.slice.length,
-                        "oldest_ms": part.slice.min_timestamp_us // 1000,
-                        "newest_ms": part.slice.max_timestamp_us // 1000,
-                        "kind": named.kind.name.lower(),
-                        "stores": list(part.stores),
-                        "object": data_key(named, topic),
-                    }
-                )
+        rows = [
+            json_row(row)
+            for chosen in chosen_partitions(state, topic_of(state, topic), partition)
+            for row in segment_rows(state, chosen, _slices(state, chosen, offset, num), data_key)
+        ]
+    if not settings.json:
+        rows = [{name: row[name] for name in _COLUMNS} for row in rows]
     show_rows(rows, empty=f"topic {topic} has no records there")
 
 
@@ -95,11 +100,12 @@ def dump(
     Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the other batches are still shown.
     """
     from sparklog.core.lookup import partition_of, topic_of
+    from sparklog.core.reading.plan import slices_to_read
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
         chosen = partition_of(state, topic_of(state, topic), partition)
-        parts = list(_slices(state, chosen, offset, num))
+        parts = slices_to_read(state, chosen, _slices(state, chosen, offset, num))
         failures: dict[int, SparklogError] = {}
         rows = [row for part in parts for row in _batches(cluster, topic, part, failures)]
         if not (settings.json and records):
@@ -179,12 +185,11 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
     return kind(f"{message}; {what}")
 
 
-def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """Yield at most `most` slices of a partition with their objects, beginning with the slice that holds `offset`.
+def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> SliceColumns:
+    """Return at most `most` slices of a partition, beginning with the slice that holds `offset`.
 
     If the offset is below the log start, begin there. Raises OffsetOutOfRange if it is above the end of the log.
     """
-    from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
     if offset > partition.next_offset:
@@ -195,7 +200,7 @@ def _slices(state: ClusterState, partition: Partition, offset: int, most: int | 
     key = TopicPartition(partition.topic_id, partition.partition)
     start = Offset(min(max(offset, partition.log_start), partition.next_offset))
     slices = state.slices.find(key, OffsetRange(start, partition.next_offset))
-    yield from slices_to_read(state, partition, slices if most is None else slices.rows(0, most))
+    return slices if most is None else slices.rows(0, most)
 
 
 def _batches(

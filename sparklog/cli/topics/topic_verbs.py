@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from sparklog.cli.output import (
     connect,
     done,
     ending,
+    json_row,
     now_ms,
     print_json,
     print_values,
@@ -25,7 +26,8 @@ from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
-    from sparklog.core.state import ClusterState, Partition, Topic
+    from sparklog.core.describe.topic_rows import PartitionRow
+    from sparklog.core.state import ClusterState, Topic
 
 app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
@@ -91,12 +93,12 @@ def create(
                 topic, partitions=partitions, replication_factor=replication_factor, config=config, assignment=stores
             )
             count, topic_id = len(created.partitions), created.topic_id
-            placed = tuple(partition.replication.replicas for partition in created.partitions)
+            placed = tuple(tuple(on.store for on in partition.replicas) for partition in created.partitions)
     done(
         f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
         {
             "topic": topic,
-            "id": topic_id,
+            "topic_id": topic_id,
             "partitions": count,
             "assignment": placed,
             "config": config,
@@ -108,22 +110,12 @@ def create(
 @app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
 def list_topics() -> None:
     """List all topics with their sizes."""
+    from sparklog.core.describe.topic_rows import topic_row
+    from sparklog.core.lookup import topic_of
+
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
-        rows = []
-        for name in sorted(state.topic_ids):
-            topic = state.topics[state.topic_ids[name]]
-            partitions = state.partitions_of(topic)
-            rows.append(
-                {
-                    "topic": name,
-                    "id": topic.topic_id,
-                    "partitions": len(partitions),
-                    "replicas": len(partitions[0].replication.replicas),
-                    "records": state.readable_records(partitions),
-                    "size_bytes": sum(partition.size_bytes for partition in partitions),
-                }
-            )
+        rows = [json_row(topic_row(state, topic_of(state, name))) for name in sorted(state.topic_ids)]
     show_rows(rows, empty="no topics")
 
 
@@ -135,76 +127,74 @@ def describe(topic: str = NAME) -> None:
     retention removes some of its present records. If that time has passed, the next run of retention removes them. The
     table shows only the config keys that are set on the topic or the cluster; JSON has all of them.
     """
-    from sparklog.core.config.cluster_config import topic_defaults
-    from sparklog.core.config.key import text_of
-    from sparklog.core.config.topic_config import topic_values
-    from sparklog.core.lookup import topic_of
+    from sparklog.core.describe.topic_rows import describe_topic
 
     with connect() as cluster:
         state = cluster.connection.follower.newest_state()
-        described = topic_of(state, topic)
-        at_ms = now_ms()
-        partitions = [
-            _partition_row(state, described, partition, at_ms) for partition in state.partitions_of(described)
-        ]
-        values = topic_values(described.config, topic_defaults(state.config))
-    config = {key: text_of(value) for key, (value, _) in values.items()}
-    sources = {key: source for key, (_, source) in values.items() if source != "default"}
-    document: dict[str, Any] = {
-        "topic": topic,
-        "id": described.topic_id,
-        "created_ms": described.created_ms,
-        "records": sum(row["records"] for row in partitions),
-        "size_bytes": sum(row["size_bytes"] for row in partitions),
-    }
+        described = describe_topic(state, topic)
+    cuts_ms = _next_cuts_ms(state, topic)
+    partitions = [
+        {**json_row(row), "next_cut_ms": cut_ms} for row, cut_ms in zip(described.partitions, cuts_ms, strict=True)
+    ]
+    config = {key: of.value for key, of in described.config.items()}
+    sources = {key: of.origin for key, of in described.config.items() if of.origin != "default"}
+    document = {**json_row(described), "config": config, "config_set_by": sources, "partitions": partitions}
     if settings.json:
-        print_json({**document, "config": config, "config_set_by": sources, "partitions": partitions})
+        print_json(document)
         return
     shown = [f"{key}={config[key]}{' (cluster)' if source == 'cluster' else ''}" for key, source in sources.items()]
-    print_values({**document, "config": shown or "only defaults"})
+    summary = {name: value for name, value in document.items() if name not in ("config_set_by", "partitions")}
+    print_values({**summary, "config": shown or "only defaults"})
     print()
     print(table([_shown(row) for row in partitions]))
 
 
+_COLUMNS: Final = (
+    "partition",
+    "leader",
+    "leader_epoch",
+    "replicas",
+    "isr",
+    "lag_records",
+    "log_start",
+    "high_watermark",
+    "log_end",
+    "records",
+    "size_bytes",
+    "segments",
+    "oldest_ms",
+    "newest_ms",
+    "next_cut_ms",
+)  # of the table of partitions
+
+
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row as the table shows it: without log ends and ELR, and with the lag only of lagging replicas."""
-    behind = [f"{store} {lag}" for store, lag in row["lag_records"].items() if lag]
-    return {**{name: value for name, value in row.items() if name not in ("log_ends", "elr")}, "lag_records": behind}
+    """Return a partition as the table shows it: with the stores of its replicas, and the lag of those that lag."""
+    replicas = row["replicas"]
+    behind = [f"{replica.store} {replica.lag_records}" for replica in replicas if replica.lag_records]
+    shown = {**row, "replicas": [replica.store for replica in replicas], "lag_records": behind}
+    return {name: shown[name] for name in _COLUMNS}
 
 
-def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
+def _next_cuts_ms(state: ClusterState, name: str) -> list[int | None]:
+    """Return, for each partition, when retention first removes some of its present records; None for never."""
+    from sparklog.core.lookup import topic_of
     from sparklog.core.maintenance.retention_rule import expires_ms, plan_retention
-    from sparklog.core.placement.replica_status import replica_statuses
-    from sparklog.core.types import OffsetRange, TopicPartition
+    from sparklog.core.placement.held_slices import whole_log
+    from sparklog.core.types import TopicPartition
 
-    key = TopicPartition(topic.topic_id, partition.partition)
-    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
-    oldest, newest = slices["min_timestamp_us"], slices["max_timestamp_us"]
-    replicas = list(replica_statuses(state, partition))
-    cuts_ms = []
-    if len(newest) and (cut_ms := expires_ms(state.topic_config(topic), int(newest[0]))) is not None:
-        cuts_ms.append(cut_ms)
-    if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
-        cuts_ms.append(at_ms)
-    return {
-        "partition": partition.partition,
-        "leader": partition.replication.leader,
-        "epoch": partition.replication.leader_epoch,
-        "replicas": partition.replication.replicas,
-        "isr": partition.replication.isr,
-        "elr": partition.replication.elr,
-        "log_ends": {replica.store: replica.log_end for replica in replicas},
-        "lag_records": {replica.store: replica.lag_records for replica in replicas},
-        "log_start": partition.log_start,
-        "high_watermark": partition.high_watermark,
-        "log_end": partition.next_offset,
-        "records": state.readable_records([partition]),
-        "size_bytes": partition.size_bytes,
-        "slices": len(newest),
-        "oldest_ms": int(oldest.min()) // 1000 if len(oldest) else None,
-        "newest_ms": int(newest.max()) // 1000 if len(newest) else None,
-        "next_cut_ms": min(cuts_ms, default=None),
-    }
+    topic, at_ms = topic_of(state, name), now_ms()
+    next_cuts_ms: list[int | None] = []
+    for partition in state.partitions_of(topic):
+        key = TopicPartition(topic.topic_id, partition.partition)
+        newest = state.slices.find(key, whole_log(partition)).columns["max_timestamp_us"]
+        cuts_ms = []
+        if len(newest) and (cut_ms := expires_ms(state.topic_config(topic), int(newest[0]))) is not None:
+            cuts_ms.append(cut_ms)
+        if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
+            cuts_ms.append(at_ms)
+        next_cuts_ms.append(min(cuts_ms, default=None))
+    return next_cuts_ms
 
 
 @app.command(
@@ -366,7 +356,7 @@ def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int
     return rows
 
 
-def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None:
+def _at_newest(cluster: Cluster, topic: str, partition: PartitionRow) -> int | None:
     """Return the offset of the first record with the largest timestamp; None in an empty partition.
 
     Also None if the largest timestamp of a slice is that of a record below the log start or above the high watermark.
@@ -374,7 +364,7 @@ def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None
     from sparklog.core.types import OffsetRange, TopicPartition
 
     state = cluster.connection.follower.newest_state()
-    key = TopicPartition(partition.topic_id, partition.partition)
+    key = TopicPartition(state.topic_ids[topic], partition.partition)
     readable = OffsetRange(partition.log_start, partition.high_watermark)
     newest = state.slices.find(key, readable).columns["max_timestamp_us"]
     newest_us = int(newest.max()) if len(newest) else None

@@ -1,1 +1,1 @@
-"""Describes topics, chain entries and records for users and programs. Read topic_description.py first."""
+"""Describes entries of the chain, records and a day's work. Read chain_tail.py first."""

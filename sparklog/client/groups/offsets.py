@@ -8,51 +8,20 @@ import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.core.commands import CommitOffsets
-from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
-from sparklog.core.groups.group_progress import GroupPartition, committed_offsets, group_partitions
+from sparklog.core.groups.group_progress import committed_offsets
 from sparklog.core.groups.membership import (
     OFFSETS_PER_COMMIT,
     CommittedOffset,
-    Member,
     OffsetToCommit,
     check_commit_size,
 )
-from sparklog.core.lookup import existing_group, partition_of, topic_of
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, Place, TopicPartition
 
 Offsets = Mapping[Place, int | Position]
-
-
-class GroupDescription(msgspec.Struct, frozen=True):
-    """The description of a group: its members, and the committed offset, high watermark and lag of each partition.
-
-    `condition`: the group's state by Kafka's names, "Stable" or "Empty".
-    """
-
-    group: str
-    condition: str
-    generation: int
-    members: tuple[Member, ...]
-    partitions: tuple[GroupPartition, ...]
-
-    def __repr__(self) -> str:
-        counts = counted(len(self.members), "member"), counted(len(self.partitions), "partition")
-        return one_line_repr("Group", self.group, self.condition, *counts, f"lag {self.lag:,}")
-
-    @property
-    def lag(self) -> int:
-        """The sum of the lags, in offsets, of all partitions with a committed offset."""
-        return sum(partition.lag or 0 for partition in self.partitions)
-
-
-def describe_group(state: ClusterState, name: str) -> GroupDescription:
-    """Describe the group `name` as of this state. Raises GroupIdNotFound."""
-    group = existing_group(state, name)
-    partitions = tuple(group_partitions(state, group))
-    return GroupDescription(name, group.condition, group.generation, group.members, partitions)
 
 
 def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import Final
 
+from msgspec import structs
 from starlette.requests import Request
 
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.access import ALL, Principal, Verb
+from sparklog.core.describe.group_rows import describe_group, group_row
 from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId
-from sparklog.core.groups.group_progress import GroupPartition, group_partitions
 from sparklog.core.groups.lag import GroupLag, group_lags
-from sparklog.core.groups.membership import Member
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
-from sparklog.wire.group_messages import (
-    GROUP,
-    GROUPS,
-    MOST_GROUPS,
-    GroupPartitionReply,
-    GroupReply,
-    GroupsReply,
-    GroupSummary,
-    MemberReply,
-)
+from sparklog.wire.group_messages import GROUP, GROUPS, MOST_GROUPS, GroupReply, GroupsReply
 from sparklog.wire.topic_messages import MOST_PARTITIONS
 
 _AFTER: Final = Parameter("after", "query", "Begin after the group of this name.", default="")
@@ -80,7 +70,7 @@ def groups_after(state: ClusterState, after: str, limit: int, principal: Princip
     """The first `limit` groups, by name, whose names are greater than `after` and that the principal may see."""
     lags = group_lags(state)
     visible = (_seen_by(principal, lags.of(state.groups[name])) for name in sorted(state.groups) if name > after)
-    seen = tuple(islice((_summary(lag) for lag in visible if lag is not None), limit + 1))
+    seen = tuple(islice((group_row(lag) for lag in visible if lag is not None), limit + 1))
     return GroupsReply(state.chain_id, EntryNumber(state.n), seen[:limit], len(seen) > limit)
 
 
@@ -90,18 +80,16 @@ def described_group(state: ClusterState, name: str, first: int, limit: int, prin
     Raises GroupIdNotFound if there is no such group, or the principal may not see it.
     """
     group = state.groups.get(name)
-    lag = None if group is None else _seen_by(principal, group_lags(state).of(group))
-    if group is None or lag is None:
+    if group is None or _seen_by(principal, group_lags(state).of(group)) is None:
         raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name that {principal.name} may see")
-    partitions = [row for row in group_partitions(state, group) if principal.may(Verb.DESCRIBE, row.topic)]
+    described = describe_group(state, name, partial(principal.may, Verb.DESCRIBE))
+    total = len(described.partitions)
     return GroupReply(
-        state.chain_id,
-        EntryNumber(state.n),
-        _summary(lag),
-        tuple(_member(member, partitions, principal) for member in group.members),
-        len(partitions),
-        tuple(map(_partition, partitions[first : first + limit])),
-        first + limit < len(partitions),
+        **structs.asdict(structs.replace(described, partitions=described.partitions[first : first + limit])),
+        chain_id=state.chain_id,
+        position=EntryNumber(state.n),
+        partitions_total=total,
+        more=first + limit < total,
     )
 
 
@@ -116,40 +104,3 @@ def _seen_by(principal: Principal, lag: GroupLag) -> GroupLag | None:
     if topics or any(principal.may(Verb.DESCRIBE, topic) for topic in (ALL, *wanted)):
         return GroupLag(lag.group, topics)
     return None
-
-
-def _summary(lag: GroupLag) -> GroupSummary:
-    group = lag.group
-    partitions = sum(topic.partitions for topic in lag.topics)
-    return GroupSummary(
-        group.name,
-        group.condition,
-        group.generation,
-        len(group.members),
-        partitions,
-        lag.lag_records,
-        lag.max_lag_records,
-        lag.unread_since_ms,
-    )
-
-
-def _member(member: Member, partitions: Iterable[GroupPartition], principal: Principal) -> MemberReply:
-    topics = tuple(topic for topic in member.topics if principal.may(Verb.DESCRIBE, topic))
-    reads = sum(partition.member_id == member.member_id for partition in partitions)
-    return MemberReply(member.member_id, topics, reads, member.session_timeout_ms)
-
-
-def _partition(row: GroupPartition) -> GroupPartitionReply:
-    committed = row.committed
-    return GroupPartitionReply(
-        row.topic,
-        row.topic_partition.partition,
-        None if committed is None else committed.offset,
-        None if committed is None else committed.leader_epoch,
-        None if committed is None else committed.committed_ms,
-        "" if committed is None else committed.metadata,
-        row.log_start,
-        row.end,
-        row.lag,
-        row.member_id,
-    )

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import structs
 from starlette.requests import Request
 
 from sparklog.chain.follow.follower import Follower
-from sparklog.client.describe.topic_description import describe_topic
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.http.exchange import Decoders, decoded
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.access import Need, Principal, Verb, check_access
 from sparklog.core.describe.readable import counted
+from sparklog.core.describe.topic_rows import describe_topic, topic_row
 from sparklog.core.errors import (
     DataLoss,
     InconsistentClusterId,
@@ -44,22 +45,18 @@ from sparklog.wire.topic_messages import (
     TOPIC,
     TOPICS,
     AtTime,
-    ConfigReply,
     EarliestOffset,
     EndOfEpoch,
     LatestOffset,
     OffsetReply,
     OffsetsReply,
     OffsetsRequest,
-    PartitionReply,
     PlanReply,
     PlanRequest,
     RangeReply,
-    ReplicaReply,
     SliceReply,
     TopicReply,
     TopicsReply,
-    TopicSummary,
     WantedOffset,
     WantedRange,
 )
@@ -170,24 +167,19 @@ def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[
     """The first `limit` topics, by name, whose names are greater than `after` and that the caller may see."""
     names = sorted(name for name in state.topic_ids if name > after and may_see(name))
     topics = (state.topics[state.topic_ids[name]] for name in names[:limit])
-    summaries = tuple(TopicSummary(topic.name, topic.topic_id, topic.partitions) for topic in topics)
-    return TopicsReply(state.chain_id, EntryNumber(state.n), summaries, len(names) > limit)
+    rows = tuple(topic_row(state, topic) for topic in topics)
+    return TopicsReply(state.chain_id, EntryNumber(state.n), rows, len(names) > limit)
 
 
 def described(state: ClusterState, name: str, first: int, limit: int) -> TopicReply:
     """A topic with at most `limit` partitions from number `first` on. Raises UnknownTopicOrPartition."""
-    topic = describe_topic(state, name)
-    shown = topic.partitions[first : first + limit]
+    total = topic_of(state, name).partitions
     return TopicReply(
-        state.chain_id,
-        EntryNumber(state.n),
-        topic.name,
-        state.topic_ids[name],
-        topic.created_ms,
-        len(topic.partitions),
-        tuple(_partition(partition) for partition in shown),
-        first + limit < len(topic.partitions),
-        {key: ConfigReply(value, origin) for key, (value, origin) in topic.config.items()},
+        **structs.asdict(describe_topic(state, name, first, limit)),
+        chain_id=state.chain_id,
+        position=EntryNumber(state.n),
+        partitions_total=total,
+        more=first + limit < total,
     )
 
 
@@ -276,21 +268,4 @@ def _slice(part: SliceToRead, topic: str) -> SliceReply:
         slice_.start,
         slice_.end,
         slice_.records,
-    )
-
-
-def _partition(partition: Partition) -> PartitionReply:
-    value = partition.replication
-    replicas = map(ReplicaReply, value.replicas, value.log_ends)
-    return PartitionReply(
-        partition.partition,
-        value.leader,
-        value.leader_epoch,
-        value.log_start,
-        value.high_watermark,
-        value.next_offset,
-        tuple(replicas),
-        value.isr,
-        value.elr,
-        partition.size_bytes,
     )

@@ -7,31 +7,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from sparklog.client.describe.chain_tail import ChainTail
-from sparklog.client.describe.topic_description import TopicDescription, describe_topic
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
 from sparklog.coordinator.watching.activity import appended_rates, rates
 from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
+from sparklog.core.describe.group_rows import group_row
+from sparklog.core.describe.next_cut import next_cut_by_time_ms
 from sparklog.core.describe.readable import counted
-from sparklog.core.describe.topic_times import topic_times
+from sparklog.core.describe.store_rows import StoreRow, store_rows
+from sparklog.core.describe.topic_rows import describe_topic, topic_row
 from sparklog.core.errors import SparklogError
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.lookup import topic_of
-from sparklog.core.placement.replica_health import (
-    is_offline,
-    is_under_min_isr,
-    is_under_replicated,
-    replication_health,
-)
-from sparklog.core.placement.replica_status import ReplicaStatus, replica_statuses
+from sparklog.core.placement.replica_health import replication_health
 from sparklog.core.records import JobRan
-from sparklog.core.state import ClusterState, Partition, Store, Topic
+from sparklog.core.state import ClusterState, Topic
 from sparklog.storage.open_store import registered_url
 
 T = TypeVar("T")
@@ -94,43 +92,13 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
         return (self.page - 1) * ROWS + 1
 
 
-class TopicRow(msgspec.Struct, frozen=True):
-    """A topic in a list. `replicas`: the number per partition; `records`: those that can be read.
-
-    `condition` is the state of its worst partition, in words.
-    """
-
-    name: str
-    partitions: int
-    replicas: int
-    records: int
-    size_bytes: int
-    condition: str
-
-
-class PartitionRow(msgspec.Struct, frozen=True):
-    """A partition with its replicas. `records`: the number that can be read; `condition`: its state, in words."""
-
-    partition: Partition
-    records: int
-    replicas: list[ReplicaStatus]
-    condition: str
-
-
-class StoreRow(msgspec.Struct, frozen=True):
-    """A store. `behind`: the number of its replicas with a lag; `lag_records`: the sum of these lags.
+class SeenStore(StoreRow, frozen=True, kw_only=True):
+    """A store as this process sees it.
 
     `heard_ms_ago`: the milliseconds since its agent or a write last showed that the store is alive. `heard_ms_ago` and
     `free_bytes` are None if this process does not know them.
     """
 
-    store: Store
-    url: str
-    condition: str
-    replicas: int
-    leaders: int
-    behind: int
-    lag_records: int
     heard_ms_ago: int | None
     free_bytes: int | None
 
@@ -148,15 +116,14 @@ class JobRow(msgspec.Struct, frozen=True):
 def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
     """The content of the first page: the health, the counts, and the beginning of each list."""
     state, counts = seen.state, seen.replicas
-    rows = _topic_rows(state, _first_topics(state))
     return {
         "health": health(seen),
         "counts": counts,
-        "topics": rows,
+        "topics": [topic_row(state, topic) for topic in _first_topics(state)],
         "topics_total": len(state.topics),
-        "stores": store_rows(seen),
+        "stores": seen_stores(seen),
         "jobs": job_rows(state),
-        "groups": group_lags(state).most_behind(GROUPS_AT_FIRST),
+        "groups": list(map(group_row, group_lags(state).most_behind(GROUPS_AT_FIRST))),
         "charts": charts(seen),
         "tail": tail,
     }
@@ -166,40 +133,29 @@ def topics(seen: Observation, find: str, page: int) -> dict[str, Any]:
     """The content of the page of topics: all by name, or those whose names contain `find`; `page` counts from 1."""
     names = sorted(name for name in seen.state.topic_ids if find.lower() in name.lower())
     cut = listed(names, page)
-    chosen = [topic for name in cut.rows if (topic := seen.state.topic_named(name)) is not None]
-    rows = Listed(_topic_rows(seen.state, chosen), cut.total, cut.page, cut.pages)
-    return {"topics": rows, "find": find}
+    rows = [topic_row(seen.state, topic_of(seen.state, name)) for name in cut.rows]
+    return {"topics": Listed(rows, cut.total, cut.page, cut.pages), "find": find}
 
 
 def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
     """The content of a topic's page, with page `page` of the list of partitions. Raises UnknownTopicOrPartition."""
     state = seen.state
-    described: TopicDescription = describe_topic(state, name)
-    min_isr = state.topic_config(topic_of(state, name)).min_insync_replicas
-    cut = listed(described.partitions, page)
-    rows = [
-        PartitionRow(
-            partition,
-            state.readable_records([partition]),
-            list(replica_statuses(state, partition)),
-            _condition(partition, min_isr),
-        )
-        for partition in cut.rows
-    ]
+    cut = listed(range(topic_of(state, name).partitions), page)
+    described = describe_topic(state, name, cut.first - 1, ROWS)
     return {
         "topic": described,
-        "partitions": Listed(rows, cut.total, cut.page, cut.pages),
-        "config": [(key, value, origin) for key, (value, origin) in described.config.items() if origin != "default"],
+        "partitions": Listed(list(described.partitions), cut.total, cut.page, cut.pages),
+        "config": [(key, of.value, of.origin) for key, of in described.config.items() if of.origin != "default"],
         "quoted": shlex.quote(name),
-        "times": topic_times(state, topic_of(state, name)),
+        "next_cut_ms": next_cut_by_time_ms(state, topic_of(state, name)),
         "charts": topic_charts(seen, name) if seen.leads else [],
-        "groups": group_lags(state).in_topic(state.topic_ids[name], ROWS),
+        "groups": list(map(group_row, group_lags(state).in_topic(described.topic_id, ROWS))),
     }
 
 
 def stores(seen: Observation) -> dict[str, Any]:
     """The content of the page of stores: a row for each, by name."""
-    return {"stores": store_rows(seen)}
+    return {"stores": seen_stores(seen)}
 
 
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
@@ -285,25 +241,16 @@ def _spans(seen: Observation) -> tuple[int, int]:
     return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
-def store_rows(seen: Observation) -> list[StoreRow]:
-    """A row for each store, by name."""
-    rows = []
-    for store in sorted(seen.state.stores.values(), key=lambda store: store.store):
-        on = seen.replicas.stores[store.store]
-        rows.append(
-            StoreRow(
-                store,
-                registered_url(seen.metadata, store.url),
-                store.condition,
-                on.replicas,
-                on.leaders,
-                on.behind,
-                on.lag_records,
-                seen.heard_ms_ago.get(store.store),
-                None if (look := seen.looks.get(store.store)) is None else look.free_bytes,
-            )
+def seen_stores(seen: Observation) -> list[SeenStore]:
+    """A row for each store, by id."""
+    return [
+        SeenStore(
+            **structs.asdict(row),
+            heard_ms_ago=seen.heard_ms_ago.get(row.store),
+            free_bytes=None if (look := seen.looks.get(row.store)) is None else look.free_bytes,
         )
-    return rows
+        for row in store_rows(seen.state, seen.replicas, partial(registered_url, seen.metadata))
+    ]
 
 
 def job_rows(state: ClusterState) -> list[JobRow]:
@@ -335,37 +282,6 @@ def _first_topics(state: ClusterState) -> list[Topic]:
         if value.leader is None or value.isr != value.replicas:
             ill.add(partition.topic_id)
     return sorted(state.topics.values(), key=lambda topic: (topic.topic_id not in ill, topic.name))[:TOPICS_AT_FIRST]
-
-
-def _topic_rows(state: ClusterState, chosen: Sequence[Topic]) -> list[TopicRow]:
-    rows = []
-    for topic in chosen:
-        partitions = state.partitions_of(topic)
-        min_isr = state.topic_config(topic).min_insync_replicas
-        worst = min((_condition(partition, min_isr) for partition in partitions), key=_ORDER.index)
-        rows.append(
-            TopicRow(
-                topic.name,
-                len(partitions),
-                len(partitions[0].replication.replicas),
-                state.readable_records(partitions),
-                sum(partition.size_bytes for partition in partitions),
-                worst,
-            )
-        )
-    return rows
-
-
-_ORDER: Final = ("offline", "under min ISR", "under-replicated", "in sync")
-
-
-def _condition(partition: Partition, min_isr: int) -> str:
-    value = partition.replication
-    if is_offline(value):
-        return "offline"
-    if is_under_min_isr(value, min_isr):
-        return "under min ISR"
-    return "under-replicated" if is_under_replicated(value) else "in sync"
 
 
 def _indented(report: str) -> str:

@@ -27,6 +27,7 @@ from sparklog.coordinator.watching.metric_names import COUNTER, METRICS, TOPICS_
 from sparklog.coordinator.watching.observation import Observation, observe
 from sparklog.core.access import Need, Verb
 from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.group_rows import group_row
 from sparklog.core.groups.lag import GroupLag, TopicLag, group_lags
 from sparklog.core.groups.membership import GROUP_CONDITIONS
 from sparklog.core.state import STORE_CONDITIONS, ClusterState, Topic
@@ -153,13 +154,13 @@ def _of_groups(seen: Observation) -> Iterator[Metric]:
     yield _by_label("sparklog_groups", {(name,): states[name] for name in GROUP_CONDITIONS})
     most = effective_cluster(seen.state.config).metrics_groups_max
     named = group_lags(seen.state).most_behind(most) if seen.leads and most else []
-    by_group = {(lag.group.name,): lag for lag in named}
-    yield _by_label("sparklog_group_lag_records", {label: lag.lag_records for label, lag in by_group.items()})
-    yield _by_label("sparklog_group_max_lag_records", {label: lag.max_lag_records for label, lag in by_group.items()})
-    ages = {label: _age_seconds(lag.unread_since_ms, seen.now_ms) for label, lag in by_group.items()}
+    rows = list(map(group_row, named))
+    yield _by_label("sparklog_group_lag_records", {(row.group,): row.lag for row in rows})
+    yield _by_label("sparklog_group_max_lag_records", {(row.group,): row.max_lag for row in rows})
+    ages = {(row.group,): _age_seconds(row.unread_since_ms, seen.now_ms) for row in rows}
     yield _by_label("sparklog_group_lag_seconds", ages)
-    yield _by_label("sparklog_group_rebalances_total", {label: lag.group.generation for label, lag in by_group.items()})
-    yield _by_label("kafka_consumergroup_members", {label: len(lag.group.members) for label, lag in by_group.items()})
+    yield _by_label("sparklog_group_rebalances_total", {(row.group,): row.generation for row in rows})
+    yield _by_label("kafka_consumergroup_members", {(row.group,): row.members for row in rows})
     pairs = {(lag.group.name, topic.topic): topic for lag in named for topic in _named_topics_of(lag)}
     yield _by_label("kafka_consumergroup_current_offset", {label: topic.offset for label, topic in pairs.items()})
     lags = {label: topic.lag_records for label, topic in pairs.items()}

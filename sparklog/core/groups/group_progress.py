@@ -1,14 +1,10 @@
-"""The progress of a group: committed offset, high watermark and lag of each partition. `lag_of` defines the lag of any
-reader.
-"""
+"""The progress of a group: its committed offsets, and `lag_of`, which defines the lag of any reader."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import msgspec
-
-from sparklog.core.groups.membership import CommittedOffset, ConsumerGroup
+from sparklog.core.groups.membership import CommittedOffset
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, TopicPartition
 
@@ -25,43 +21,3 @@ def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
     After compaction there may be fewer records than offsets. Offsets below the log start are not counted.
     """
     return max(0, high_watermark - max(log_start, offset))
-
-
-class GroupPartition(msgspec.Struct, frozen=True):
-    """A partition in which a group has a committed offset, or which one of its members reads.
-
-    `end` is the high watermark. `committed` and `lag` are None if nothing is committed. `member_id` is None if no
-    member reads the partition.
-    """
-
-    topic: str
-    topic_partition: TopicPartition
-    committed: CommittedOffset | None
-    log_start: Offset
-    end: Offset
-    member_id: str | None
-
-    @property
-    def lag(self) -> int | None:
-        """The partition's lag, as `lag_of` counts it; None if nothing is committed."""
-        return None if self.committed is None else lag_of(self.committed.offset, self.log_start, self.end)
-
-
-def group_partitions(state: ClusterState, group: ConsumerGroup) -> Iterator[GroupPartition]:
-    """Yield the partitions in which the group has a committed offset, and those that a member reads.
-
-    They are ordered by topic name and partition number.
-    """
-    committed = state.offsets.of_group(group.number)
-    readers = {key: member.member_id for member in group.members for key in member.assigned}
-    names = {key.topic_id: state.topics[key.topic_id].name for key in (*committed, *readers)}
-    for key in sorted(committed.keys() | readers.keys(), key=lambda place: (names[place.topic_id], place.partition)):
-        partition = state.partitions[key]
-        yield GroupPartition(
-            names[key.topic_id],
-            key,
-            committed.get(key),
-            partition.log_start,
-            partition.high_watermark,
-            readers.get(key),
-        )

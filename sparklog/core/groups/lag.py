@@ -1,7 +1,7 @@
 """The lag of all groups, in records and in time, topic by topic: for metrics and lists.
 
 All groups are computed in one pass over the columns of all committed offsets. The lag of a single group by partition is
-in group_progress.py.
+in describe/group_rows.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sparklog.core.decide.replicas import decide_elect_leaders
 from sparklog.core.errors import NoReassignmentInProgress, SparklogError
 from sparklog.core.lookup import partition_of, registered_store, topic_of
 from sparklog.core.placement.assignment import moved_off
-from sparklog.core.placement.replica_status import store_uses
+from sparklog.core.placement.counts import replica_counts
 from sparklog.core.records import PartitionsChanged, Record
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.partition_change import changed_by
@@ -64,7 +64,7 @@ def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partit
     """
     registered_store(state, leaving)
     concerned = [partition for partition in partitions if leaving in partition.replication.target]
-    load = {store: use.replicas for store, use in store_uses(state).items()}
+    load = {store: on.replicas for store, on in replica_counts(state).stores.items()}
     targets = moved_off(leaving, [partition.replication.target for partition in concerned], homes(state), load)
     return tuple(_move(partition, target) for partition, target in zip(concerned, targets, strict=True))
 

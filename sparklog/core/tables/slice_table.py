@@ -63,6 +63,11 @@ def partition_key(topic_partition: TopicPartition) -> int:
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
+def partition_keys(topic_id: TopicId, partitions: int) -> range:
+    """Return the `partition_key` of each partition of a topic that has this many."""
+    return range(topic_id << 32, (topic_id << 32) + partitions)
+
+
 def topic_partition_of(partition_key: int) -> TopicPartition:
     """Return the topic partition whose `partition_key` this integer is."""
     topic_id, partition = split_keys(partition_key)
@@ -195,6 +200,19 @@ class SliceTable(BlockTable):
             if low < high:
                 parts.append(slice_columns(slices[low:high]))
         return _by_start(parts)
+
+    def of_partitions(self, keys: range, *names: str) -> Columns:
+        """Return the columns `names` of all slices of these partitions (see `partition_keys`).
+
+        The order of the rows is arbitrary.
+        """
+        parts = [self._columns(())]
+        for block in (*self.blocks, *self.tail_in(keys)):
+            low, high = np.searchsorted(block.columns["partition_key"], [keys.start, keys.stop]).tolist()
+            rows = block.live(low, high)
+            if len(rows):
+                parts.append(_take(block, rows))
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
         """Yield the slices that overlap `offsets`, ascending. Looks up one window at a time: callers may stop early."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.follow.read_entries import results_in
@@ -19,11 +20,11 @@ from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.log.cluster_stores import StoreAddresses, open_metadata
+from sparklog.spark.read.metadata_tables import WriteRow
+from sparklog.spark.read.row_columns import Row
 from sparklog.storage.config_file import settings_here
 
 ENTRIES_PER_TASK: Final = 1_024
-
-Row = tuple[Any, ...]
 
 
 class WritesToRead(msgspec.Struct, frozen=True):
@@ -82,18 +83,19 @@ def rows_of_writes(wanted: WritesToRead) -> Iterator[Row]:
 def _rows(command_id: CommandId | None, result: CommandResult, topics: Mapping[int, str]) -> Iterator[Row]:
     application = result.application
     for range_ in result.ranges:
-        yield (
-            result.label or None,
-            command_id,
-            None if application is None else application.app_id,
-            None if application is None else application.version,
-            topics.get(range_.topic_id),
-            range_.topic_id,
-            range_.partition,
-            range_.start,
-            range_.end,
-            range_.records,
-            range_.size_bytes,
-            result.time_ms * 1000,
-            result.n,
+        row = WriteRow(
+            write_id=result.label or None,
+            command_id=command_id,
+            app_id=None if application is None else application.app_id,
+            app_version=None if application is None else application.version,
+            topic=topics.get(range_.topic_id),
+            topic_id=range_.topic_id,
+            partition=range_.partition,
+            start=range_.start,
+            end=range_.end,
+            records=range_.records,
+            size_bytes=range_.size_bytes,
+            time_ms=result.time_ms,
+            entry=result.n,
         )
+        yield astuple(row)

@@ -23,11 +23,14 @@ def committed(cli: Cli, group: str = "billing") -> int | None:
 def test_list_and_describe_show_committed_offset_end_and_lag(orders: Cli) -> None:  # M: I-07
     assert orders("group", "list").out == "no groups\n"
     commit(orders)
-    summary = {"group": "billing", "state": "Empty", "generation": 0, "members": 0, "partitions": 1, "lag": 1}
-    assert orders.json("group", "list") == [summary]
+    (listed,) = orders.json("group", "list")
+    unread_since_ms = listed["unread_since_ms"]
+    summary = {"group": "billing", "state": "Empty", "generation": 0, "lag": 1, "max_lag": 1}
+    assert listed == {**summary, "unread_since_ms": unread_since_ms, "members": 0, "partitions": 1}
     said = orders.json("group", "describe", "billing")
     (row,) = said.pop("partitions")
-    assert said == {"group": "billing", "state": "Empty", "generation": 0, "members": [], "lag": 1}
+    assert said == {**summary, "unread_since_ms": unread_since_ms, "members": []}
+    assert row["unread_since_ms"] == unread_since_ms > 0
     assert (row["topic"], row["partition"], row["committed"], row["end"], row["lag"]) == ("orders", 0, 2, 3, 1)
     assert (row["member"], row["metadata"]) == (None, "run 7")
     shown = orders("group", "describe", "billing").out

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli.topics import segment_verbs
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
+from sparklog.core.reading import plan
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
@@ -158,8 +158,8 @@ def test_dump_does_not_follow_an_index_that_says_something_else_than_the_chain(
                 msgspec.structs.replace(part.slice, position=part.slice.position + 1), part.object, part.stores
             )
 
-    slices = segment_verbs._slices
-    monkeypatch.setattr(segment_verbs, "_slices", of_other_batches)
+    slices = plan.slices_to_read
+    monkeypatch.setattr(plan, "slices_to_read", of_other_batches)
     said = orders("segment", "dump", "orders", "--format", "json")
     (row,) = said.json
     assert (said.code, row["start"], row["end"], row["crc32c"]) == (5, 0, 1, None)

@@ -14,7 +14,7 @@ def test_a_topic_is_created_described_altered_and_deleted(sparklog: Cli) -> None
     made = sparklog.json("topic", "create", "t", "-p", "2", "-c", "retention.ms=1000")
     assert made == {
         "topic": "t",
-        "id": 1,
+        "topic_id": 1,
         "partitions": 2,
         "assignment": [["local"], ["local"]],
         "config": {"retention.ms": "1000"},
@@ -75,7 +75,17 @@ def test_a_dry_run_fails_where_the_real_one_would(orders: Cli, arguments: tuple[
 def test_topics_are_listed_by_name_with_their_size(orders: Cli) -> None:
     orders("topic", "create", "bills", "-p", "2")
     bills, found = orders.json("topic", "list")
-    assert bills == {"topic": "bills", "id": 2, "partitions": 2, "replicas": 1, "records": 0, "size_bytes": 0}
+    counts = {
+        "partitions": 2,
+        "replication_factor": 1,
+        "records": 0,
+        "size_bytes": 0,
+        "segments": 0,
+        "oldest_ms": None,
+        "newest_ms": None,
+    }
+    assert bills.pop("created_ms") > 0
+    assert bills == {"topic": "bills", "topic_id": 2, "state": "in sync", **counts}
     assert (found["topic"], found["records"], found["size_bytes"] > 0) == ("orders", 3, True)
     assert [line.split()[0] for line in orders("topic", "list").out.splitlines()] == ["topic", "bills", "orders"]
 
@@ -87,7 +97,7 @@ def test_describe_shows_times_and_the_next_retention_cut(sparklog: Cli) -> None:
         sparklog("produce", "t", "--json", stdin=json.dumps({"value": "v", "timestamp": stamp}))
     (row,) = sparklog.json("topic", "describe", "t")["partitions"]
     assert (row["oldest_ms"], row["newest_ms"], row["next_cut_ms"]) == (stamps[1], stamps[0], stamps[0] + 1001)
-    assert (row["log_start"], row["high_watermark"], row["log_end"], row["slices"]) == (0, 2, 2, 2)
+    assert (row["log_start"], row["high_watermark"], row["log_end"], row["segments"]) == (0, 2, 2, 2)
     assert (row["leader"], row["isr"]) == ("local", ["local"])
     assert "2023-11-14T22:13:25.000Z" in sparklog("topic", "describe", "t").out
     sparklog("topic", "alter", "t", "-s", "retention.ms=-1")
@@ -148,7 +158,7 @@ def test_partitions_are_spread_over_the_zones_or_put_by_hand(replicated: Cli) ->
     added = replicated.json("topic", "add-partitions", "v", "--total", "3", "--assignment", "c:d")
     assert (added["partitions"], added["added"]) == (3, [["c", "d"]])
     found = replicated.json("topic", "describe", "v")["partitions"]
-    assert [(row["leader"], row["replicas"]) for row in found] == [
+    assert [(row["leader"], [replica["store"] for replica in row["replicas"]]) for row in found] == [
         ("d", ["d", "b"]),
         ("b", ["b", "a"]),
         ("c", ["c", "d"]),

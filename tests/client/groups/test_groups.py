@@ -59,11 +59,11 @@ def test_what_is_committed_is_there_in_every_process_and_after_a_restart(cluster
             ("orders", 2): (6, "run 7"),
         }
         described = other.describe_group("billing")
-    assert [(each.topic, each.topic_partition.partition, each.end, each.lag) for each in described.partitions] == [
+    assert [(each.topic, each.partition, each.end, each.lag) for each in described.partitions] == [
         ("orders", 0, 6, 2),
         ("orders", 2, 6, 0),
     ]
-    assert (described.condition, described.members, described.lag) == ("Empty", (), 2)
+    assert (described.state, described.members, described.lag) == ("Empty", (), 2)
     assert cluster.committed("nobody") == {}
     assert cluster.groups() == ["billing"]
 

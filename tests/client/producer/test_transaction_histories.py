@@ -100,7 +100,7 @@ def history(cluster: Cluster, seed: int, steps: int) -> None:
                 members.pop(dice.randrange(len(members))).vanish()
     if cluster.groups():
         for left in cluster.describe_group("billing").members:
-            cluster.submit(LeaveGroup("billing", left.member_id))  # also of static members that did not come back
+            cluster.submit(LeaveGroup("billing", left.member))  # also of static members that did not come back
     last = Member(url, dice, None)
     idle = 0
     while idle < 3:

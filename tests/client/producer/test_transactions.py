@@ -136,7 +136,7 @@ def test_an_evicted_member_commits_nothing(cluster: Cluster, producer: Producer)
 
     def evict() -> None:
         [member] = cluster.describe_group("billing").members
-        cluster.submit(LeaveGroup("billing", member.member_id))
+        cluster.submit(LeaveGroup("billing", member.member))
 
     with pytest.raises(UnknownMemberId):
         work(producer, reader, then=evict)

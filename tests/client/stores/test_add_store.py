@@ -76,9 +76,9 @@ def test_new_topics_are_spread_over_the_zones(cluster: Cluster) -> None:
     described = cluster.create_topic("u", partitions=6, replication_factor=2)
     zones = {each.store: each.zone for each in cluster.stores()}
     for partition in described.partitions:
-        assert len({zones[store] for store in partition.replication.replicas}) == 2
+        assert len({zones[on.store] for on in partition.replicas}) == 2
     cluster.add_partitions("u", 7, assignment=["cb"])
-    assert cluster.describe("u").partitions[6].replication.replicas == ("c", "b")
+    assert [on.store for on in cluster.describe("u").partitions[6].replicas] == ["c", "b"]
 
 
 def test_a_store_that_cannot_hold_a_log_is_neither_marked_nor_registered(

@@ -85,7 +85,7 @@ def test_topics_come_by_name_a_page_at_a_time(cluster: Cluster) -> None:
     names, after, more = [], "", True
     while more:
         reply = msgspec.json.decode(ask(served, TOPICS, after=after, limit=3).body, type=TopicsReply)
-        names += [topic.name for topic in reply.topics]
+        names += [topic.topic for topic in reply.topics]
         after, more = names[-1], reply.more
     assert names == cluster.topics() == ["a", "b", "t", "z"]
     assert (reply.chain_id, reply.position) == (cluster.connection.follower.state.chain_id, reply.position)
@@ -236,7 +236,7 @@ def test_without_a_word_the_answer_is_the_newest_and_else_no_older_than_what_was
     def names(headers: dict[str, str]) -> list[str]:
         reply = msgspec.json.decode(ask(served, TOPICS, headers=headers).body, type=TopicsReply)
         assert reply.position == follower.head.n
-        return [topic.name for topic in reply.topics]
+        return [topic.topic for topic in reply.topics]
 
     assert names({SEEN_HEADER: str(behind)}) == ["t"]  # it need not be newer
     assert names({SEEN_HEADER: str(n)}) == ["new", "t"]

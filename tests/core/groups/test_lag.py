@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from sparklog.core.commands import CommitOffsets, CreateTopic, JoinGroup, MoveLogStart
-from sparklog.core.groups.group_progress import group_partitions
+from sparklog.core.describe.group_rows import group_partition_rows
 from sparklog.core.groups.lag import GroupLag, group_lags
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.state import ClusterState
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, Slice, TopicId
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, Slice, TopicId, TopicPartition
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
 
 CHAIN = "c" * 32
@@ -33,13 +33,15 @@ def lag_of(log: DecidedLog, group: str) -> GroupLag:
 def slow_twin(state: ClusterState, group: str) -> tuple[int, int, int | None]:
     """Sum, largest, and since when, by the slices of each partition."""
     lags, since = [], []
-    for each in group_partitions(state, state.groups[group]):
+    for each in group_partition_rows(state, state.groups[group]):
         if each.committed is None or each.lag is None:
             continue
         lags.append(each.lag)
         if each.lag:
-            unread = OffsetRange(max(each.log_start, each.committed.offset), each.end)
-            since.append(next(state.slices.walk(each.topic_partition, unread)).append_time_ms)
+            unread = OffsetRange(max(each.log_start, each.committed), each.end)
+            at = TopicPartition(state.topic_ids[each.topic], each.partition)
+            since.append(next(state.slices.walk(at, unread)).append_time_ms)
+            assert each.unread_since_ms == since[-1]
     return sum(lags), max(lags, default=0), min(since, default=None)
 
 

@@ -17,7 +17,6 @@ from sparklog.core.placement.replica_plans import (
     partitions_named,
     preferred_elections,
 )
-from sparklog.core.placement.replica_status import replica_statuses, store_uses
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from tests.core.decided_log import TOPIC
 from tests.core.replicated_log import ReplicatedLog
@@ -101,64 +100,6 @@ def test_each_election_is_foreseen_by_itself_and_so_is_what_it_loses(log: Replic
     log.register("b")
     (unclean,) = outcomes_of_elections(log.state, (Election(TOPIC, ZERO),), unclean=True)
     assert (unclean.after.leader, unclean.lost_records) == (B, 5)
-
-
-# ---- what is known of replicas ------------------------------------------------------------------------
-
-
-# M: L-01
-def test_a_replica_lags_by_the_records_that_are_left_for_it(log: ReplicatedLog) -> None:
-    log.write("abc", 2)
-    log.write("ab", 3)
-    log.write("a", 4)
-    found = {each.store: each for each in replica_statuses(log.state, log.partition(0))}
-    assert [(found[each].log_end, found[each].lag_records) for each in (A, B, C)] == [(9, 0), (5, 4), (2, 7)]
-    assert found[A].lag_bytes == 0 < found[B].lag_bytes < found[C].lag_bytes
-    assert {each.size_bytes + each.lag_bytes for each in found.values()} == {log.partition(0).size_bytes}
-    assert [(each.is_leader, each.in_isr) for each in found.values()] == [(True, True), (False, False), (False, False)]
-
-
-def test_offsets_without_a_record_are_no_lag() -> None:
-    log = ReplicatedLog()
-    log.configure(min_insync_replicas="2")
-    log.write("abc", 2)
-    log.fence("b")
-    log.fence("c")
-    log.write_to_leader("a", 5)
-    log.fence("a")
-    log.register("c")  # leads, and forgets [2, 7)
-    assert log.replicas() == "c:c+a a7 b7 c7 hw2"
-    log.write_to_leader("c", 1)
-    found = {each.store: each.lag_records for each in replica_statuses(log.state, log.partition(0))}
-    assert found == {"a": 1, "b": 1, "c": 0}
-
-
-def test_a_replica_is_seen_in_each_of_its_roles(log: ReplicatedLog) -> None:
-    log.configure(min_insync_replicas="3")
-    log.fence("c")
-    log.move("abd")
-    found = {each.store: each for each in replica_statuses(log.state, log.partition(0))}
-    roles = {store: (each.in_elr, each.reachable, each.adding, each.removing) for store, each in found.items()}
-    assert roles == {
-        "a": (False, True, False, False),
-        "b": (False, True, False, False),
-        "d": (False, True, True, False),
-        "c": (True, False, False, True),
-    }
-    assert found[C].registration == log.registration("c")
-
-
-def test_the_use_of_stores_counts_what_their_replicas_hold(log: ReplicatedLog) -> None:
-    log.write("abc", 2)
-    log.write("ab", 2)
-    uses = store_uses(log.state)
-    assert {store: (use.replicas, use.leaders) for store, use in uses.items()} == {
-        "a": (3, 2),
-        "b": (3, 1),
-        "c": (2, 0),
-        "d": (0, 0),
-    }
-    assert uses[A].size_bytes == uses[B].size_bytes == 2 * uses[C].size_bytes > uses[D].size_bytes == 0
 
 
 # ---- health -------------------------------------------------------------------------------------------

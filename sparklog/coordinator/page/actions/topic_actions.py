@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sparklog.client.describe.topic_description import describe_topic
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
 from sparklog.coordinator.page.words import size
 from sparklog.core.commands import AlterTopic, CreateTopic, DeleteTopic
@@ -13,6 +12,7 @@ from sparklog.core.config.cluster_config import topic_defaults
 from sparklog.core.config.key import ConfigValue, text_of
 from sparklog.core.config.topic_config import effective, parse_topic_config, topic_values
 from sparklog.core.describe.readable import counted, point_in_time
+from sparklog.core.describe.topic_rows import topic_row
 from sparklog.core.errors import InvalidOption
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.lookup import topic_of
@@ -86,17 +86,16 @@ def plan_alter(planning: Planning) -> Plan:
 
 def plan_delete(planning: Planning) -> Plan:
     """Plan the deletion of a topic. Raises InvalidOption (no name), UnknownTopicOrPartition."""
-    topic = describe_topic(planning.state, planning.wanted("topic"))
-    described = topic_of(planning.state, topic.name)
-    command = DeleteTopic(described.topic_id)
+    topic = topic_row(planning.state, topic_of(planning.state, planning.wanted("topic")))
+    command = DeleteTopic(topic.topic_id)
     planning.decided(command)
-    what = f"topic {topic.name} with {counted(topic.records, 'record')} ({size(topic.size_bytes)})"
-    groups = group_lags(planning.state).in_topic(described.topic_id, _GROUPS)
+    what = f"topic {topic.topic} with {counted(topic.records, 'record')} ({size(topic.size_bytes)})"
+    groups = group_lags(planning.state).in_topic(topic.topic_id, _GROUPS)
     return Plan(
         f"This deletes {what}. Its records are gone at once; a retention run deletes its objects after "
         "file.delete.delay.ms.",
         f"Deleted {what}.",
-        command_line("topic delete", topic.name),
+        command_line("topic delete", topic.topic),
         (command,),
         ("Group that reads it", "Lag, offsets"),
         tuple((lag.group.name, lag.lag_records) for lag in groups),
