@@ -87,10 +87,10 @@ lint: setup ## ruff, mypy --strict, import contracts, plain English, layout
 	@$(BIN)/python -m tests.layout
 
 bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs|gs|abfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)
-	@STORE=$(STORE) PEERS=$(PEERS) $(BIN)/python -m tests.bench $(ARGS)
+	@STORE=$(STORE) PEERS=$(PEERS) $(BIN)/python -m bench $(ARGS)
 
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README
-	@$(BIN)/python -m sparklog.cli.reference.generate_docs
+	@$(BIN)/python -m scripts.docs.generate_docs
 	@$(BIN)/python -m tests.cost_table
 	@$(BIN)/python -m tests.mechanisms
 	@$(BIN)/python -m tests.spark_versions

@@ -62,7 +62,7 @@ def delta_jars(*, wanted: bool) -> Iterator[DeltaJars]:
     if not wanted:
         yield DeltaJars(None)
         return
-    fetch = [sys.executable, "-m", "tests.bench.peer_jars"]
+    fetch = [sys.executable, "-m", "bench.peer_jars"]
     pipe = subprocess.PIPE
     with subprocess.Popen(fetch, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True) as fetching:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench import report
+from bench import report
 from tests.marked_part import replaced
 
 README = Path(__file__).parents[1] / "README.md"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklog.core.backoff import pause_ms_after
 from sparklog.core.config.cluster_config import ClusterConfig
+from sparklog.core.pauses import pause_ms_after
 from sparklog.host.dice import Dice
 
 

@@ -22,9 +22,9 @@ from typing import Final
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS
 from sparklog.client.asked_coordinator import AskedCoordinator
 from sparklog.client.commits.client_committer import ClientCommitter
-from sparklog.core.backoff import longer
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.pauses import longer
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
 from sparklog.core.types import EntryNumber
 from sparklog.host.bell import Bell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from sparklog.core.backoff import longer
+from sparklog.core.pauses import longer
 from sparklog.host.dice import jittered
 
 _FIRST_PAUSE_S = 0.02

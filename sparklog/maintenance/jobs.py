@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, Protocol
 from sparklog.core.config.cluster_config import ClusterConfig
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidInput
-from sparklog.core.extras import install_line
 from sparklog.core.maintenance.schedule import Task
 from sparklog.core.state import ClusterState
+from sparklog.host.extras import install_line
 from sparklog.maintenance.job_report import JobReport
 
 CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enough to run every few minutes

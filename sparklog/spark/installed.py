@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.extras import install_line
+from sparklog.host.extras import install_line
 
 try:
     import pyspark

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.bench.children import ended_on_failure
+from bench.children import ended_on_failure
 
 
 @pytest.fixture

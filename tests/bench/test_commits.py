@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench import commits, state_scale
+from bench.soak import soak
 from sparklog.chain.snapshot import snapshot
 from sparklog.storage.local.store import LocalStore
-from tests.bench import commits, state_scale
-from tests.bench.soak import soak
 
 
 def test_the_commit_path_is_measured_with_the_fsyncs_that_it_waits_for(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench import consumer
+from bench import consumer
 
 
 def test_the_consumer_is_measured_beside_bare_loops(tmp_path: Path) -> None:

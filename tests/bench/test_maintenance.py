@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import old_entries, plans, report, retention, verify
-from tests.bench.paired import Comparison, Spread
-from tests.bench.state_scale import THREE, large_state
+from bench import old_entries, plans, report, retention, verify
+from bench.paired import Comparison, Spread
+from bench.state_scale import THREE, large_state
 from tests.chain.chain_kit import small_blocks
 
 ONE = Spread.of([1.0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import sparklog
+from bench import metadata_copies, restores
+from bench.lost_chains import chain_of_entries, chain_of_segments, linked
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.state_invariants import check
-from tests.bench import metadata_copies, restores
-from tests.bench.lost_chains import chain_of_entries, chain_of_segments, linked
 
 
 def test_a_lost_chain_of_many_segments_is_restored_with_all_of_them(tmp_path: Path) -> None:

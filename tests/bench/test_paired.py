@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.bench.paired import interleaved
+from bench.paired import interleaved
 
 
 def sides(ran: list[str]) -> dict[str, Callable[[], object]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import peer_jars, report
-from tests.bench.peers import DELTA, KAFKA, PeerResults, Used, available, peers
-from tests.bench.peers_section import section
+from bench import peer_jars, report
+from bench.peers import DELTA, KAFKA, PeerResults, Used, available, peers
+from bench.peers_section import section
 from tests.servers.maven import CannotFetch
 
 RECORDS = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.bench.process_cpu import _TICKS_PER_S, Stat, all_stats, below, own_s, parse_stat, spent_s
+from bench.process_cpu import _TICKS_PER_S, Stat, all_stats, below, own_s, parse_stat, spent_s
 
 
 def test_fields_are_found_behind_a_name_with_spaces_and_parentheses() -> None:

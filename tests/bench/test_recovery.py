@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import recovery
+from bench import recovery
 
 
 def test_recovery_is_measured_beside_plain_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

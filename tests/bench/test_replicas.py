@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import replicas
+from bench import replicas
 
 
 @pytest.mark.campaign

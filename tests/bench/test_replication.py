@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import replication
+from bench import replication
 
 
 def test_the_catch_up_is_measured_beside_a_plain_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.bench.step_clock import StepClock
+from bench.step_clock import StepClock
 
 
 def test_step_inside_another_counts_once() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.bench import report, streams
-from tests.bench.paired import Comparison, Spread
+from bench import report, streams
+from bench.paired import Comparison, Spread
 
 ONE = Spread.of([1.0])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bench import report
+from bench.paired import Comparison, Spread
 from tests import readme_figures
-from tests.bench import report
-from tests.bench.paired import Comparison, Spread
 
 
 def compared(what: str, ours_s: float, peer_s: float, goal: str = "", peer: str = "parquet") -> Comparison:

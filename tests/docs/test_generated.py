@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.cli.reference.generate_docs import pages
+from scripts.docs.generate_docs import pages
 from tests import cost_table, mechanisms, readme_figures, spark_versions
 
 ROOT = Path(__file__).parents[2]

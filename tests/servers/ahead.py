@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.bench.peer_jars import delta
+from bench.peer_jars import delta
 from tests.servers.cloud_servers import azurite_program, fake_gcs_program
 from tests.servers.hadoop import write_hadoop_archives
 from tests.servers.maven import CannotFetch

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from bench.bare_source import BareWriter
 from sparklog.spark.source import SparklogDataSource
-from tests.bench.bare_source import BareWriter
 
 
 class MeasuredSource(DataSource):

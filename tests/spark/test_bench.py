@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.bench import rewrites
+from bench import rewrites
 
 
 @pytest.mark.spark

@@ -11,7 +11,6 @@ import msgspec
 
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, Get, Now, Pause, Put
 from sparklog.chain.entry import decode_entry
-from sparklog.core.backoff import longer
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import (
     ChainDamaged,
@@ -23,6 +22,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.pauses import longer
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
 DAMAGED_READS = 3  # damaged reads after which the damage must be in the store, not in transit

@@ -14,7 +14,6 @@ import msgspec
 from sparklog.chain.arrow_table import NoArrowTable, read_table
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, Get, Pause, Put
 from sparklog.chain.damaged_chain import damage
-from sparklog.core.backoff import longer
 from sparklog.core.commands import Append, Submission
 from sparklog.core.describe.readable import counted, duration, exact_amount
 from sparklog.core.errors import (
@@ -26,6 +25,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.pauses import longer
 from sparklog.core.records import Appended, AppendedByReference
 from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
 from sparklog.storage.keys import command_key

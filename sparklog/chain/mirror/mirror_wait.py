@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, ChainMachine, MirrorEntry, Pause
 from sparklog.chain.head import Head
-from sparklog.core.backoff import longer
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, SparklogError
+from sparklog.core.pauses import longer
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):

@@ -13,7 +13,7 @@ from sparklog.cli.jobs.job_runner import JOB_COMMAND, job_runner
 from sparklog.cli.output import connect, done, ending, now_ms, print_json
 from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput
-from sparklog.core.extras import needed
+from sparklog.host.extras import needed
 from sparklog.host.standard_streams import flush, print_to
 
 if TYPE_CHECKING:

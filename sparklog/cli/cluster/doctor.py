@@ -123,7 +123,7 @@ def _extra(what: str, url: str) -> list[Diagnosis]:
     """Check that the packages which the address `url` of the store `what` needs are installed. [] if it needs none."""
     from importlib.util import find_spec
 
-    from sparklog.core.extras import MODULES, extra_of, install_line
+    from sparklog.host.extras import MODULES, extra_of, install_line
 
     extra = extra_of(url)
     if extra is None:
@@ -174,7 +174,7 @@ def _failed(what: str, check: str, error: SparklogError) -> Diagnosis:
 
 def _spark() -> Iterator[Diagnosis]:
     from sparklog.core.errors import SparklogError
-    from sparklog.core.extras import install_line
+    from sparklog.host.extras import install_line
     from sparklog.host.java import OLDEST, java_problem
 
     problem = java_problem()

@@ -16,7 +16,6 @@ from sparklog.chain.chain_requests import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from sparklog.client.commits.holder_copies import HolderCopies, lacking, with_present_holders
 from sparklog.client.connection import Connection
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
-from sparklog.core.backoff import longer
 from sparklog.core.commands import Append, PartitionEpoch, Submission
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.decide.append import is_replicated
@@ -34,6 +33,7 @@ from sparklog.core.errors import (
     UnknownLeaderEpoch,
 )
 from sparklog.core.maintenance.expired_writes import expired_writes
+from sparklog.core.pauses import longer
 from sparklog.core.purgatory import Replicated
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.core.backoff import longer
 from sparklog.core.commands import Submission
 from sparklog.core.coordination import Coordinator
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.core.pauses import longer
 from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 400.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.core.backoff import pause_ms_after
+from sparklog.core.pauses import pause_ms_after
 
 LONGEST_PAUSE_MS: Final = 3_600_000  # between runs that break off, unless the interval itself is longer
 LONGEST_WAIT_MS: Final = 300_000  # longest time that a due task waits for those before it

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from sparklog.core.backoff import pause_ms_after
 from sparklog.core.commands import BatchInDoubt
 from sparklog.core.describe.readable import counted, duration
 from sparklog.core.errors import (
@@ -53,6 +52,7 @@ from sparklog.core.errors import (
     WriteLost,
 )
 from sparklog.core.idempotence.producers import sequence_after
+from sparklog.core.pauses import pause_ms_after
 from sparklog.core.producing.flush import (
     ATTEMPT_MS,
     FailedFlush,

@@ -22,10 +22,10 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
-from sparklog.core.extras import Extra, needed
 from sparklog.core.names.address_parts import parse_abfs_url, parse_gs_url
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
+from sparklog.host.extras import Extra, needed
 from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload

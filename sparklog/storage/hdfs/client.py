@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import InvalidInput
-from sparklog.core.extras import needed
 from sparklog.host.clock import monotonic_s, sleep_s
 from sparklog.host.deadline import Deadline
+from sparklog.host.extras import needed
 from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, read_values
 

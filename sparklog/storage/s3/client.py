@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.extras import needed
 from sparklog.host.deadline import Deadline
+from sparklog.host.extras import needed
 from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.s3.answers import sorted_failure
 from sparklog.storage.s3.settings import S3Settings

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.state_scale import THREE, large_state
 from sparklog.core.maintenance import objects_to_verify as module
 from sparklog.core.maintenance.objects_to_verify import (
     ObjectSums,
@@ -20,7 +21,6 @@ from sparklog.core.reading.plan import slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, PartitionIndex, StoreId, TopicId
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
-from tests.bench.state_scale import THREE, large_state
 
 ALL = frozenset(map(StoreId, "abc"))
 READ_BYTES = 500  # so that an object takes several reads

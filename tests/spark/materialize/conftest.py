@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.bench.peer_jars import delta
+from bench.peer_jars import delta
 from tests.servers.maven import CannotFetch
 from tests.spark.conftest import OneSpark
 from tests.spark.kills.deaths import Deaths
