@@ -36,7 +36,7 @@ class Runs:
 
 
 def random_runs(
-    fixed: Sequence[int], *, seconds: float = BUDGET_S, campaign: Sequence[Sequence[int]] = ()
+    fixed: Sequence[int], *, seconds: float | None = BUDGET_S, campaign: Sequence[Sequence[int]] = ()
 ) -> pytest.MarkDecorator:
     """Let a test play the fixed seeds and new ones, and each range of a campaign as a case. It asks for `seeds`."""
     others = [pytest.param(Runs(each), marks=pytest.mark.campaign) for each in campaign]
