@@ -359,7 +359,8 @@ class History(RandomSteps):
             self.counts["dropped"] += 1
 
 
-@random_runs(range(3), campaign=[range(12)])
+# The last seed found that a store with a new registration kept the period of the old one if its LEOs were the same.
+@random_runs((0, 1, 2, 207870026), campaign=[range(12)])
 def test_who_lags_is_as_a_slow_twin_says(seeds: Seeds) -> None:
     seen = counts_of(map(History, seeds))
     wanted = {"exact": 200, "lagging": 100, "caught up": 100, "dropped": 30}  # in 12 histories
