@@ -20,6 +20,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
+from tests.kit.budget import Seeds, seeds_for
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import LONGER_IN_CAMPAIGN, ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
@@ -71,9 +72,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="hundreds of races and every fault at every call, instead of a few",
     )
     parser.addoption("--soak-seconds", type=float, default=90, help="how long tests/soak/test_soak.py makes trouble")
-    parser.addoption("--restore-seeds", help="FIRST-LAST: the rounds of tests/restores (default: a few, or 200)")
     parser.addoption("--soak-seed", type=int, default=1, help="which troubles, and in which order")
     parser.addoption("--columns", action="store_true", help="Spark sessions have sparklog's JAR: Java reads columns")
+    parser.addoption("--seeds", help="A or A-B: random runs play these seeds, instead of their own")
     parser.addoption("--order-seed", type=int, help="run files and tests in a random order: the same for the same seed")
 
 
@@ -130,7 +131,13 @@ def gateway_of_spark() -> object | None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     forget_loggers_of_spark()
     before = gateway_of_spark()
-    result = yield
+    try:
+        result = yield
+    except Exception as error:
+        seeds = getattr(item, "funcargs", {}).get("seeds")
+        if isinstance(seeds, Seeds) and seeds.playing is not None:
+            error.add_note(seeds.how_to_repeat(item.nodeid))
+        raise
     if before is None and gateway_of_spark() is not None and "one_spark" not in getattr(item, "fixturenames", ()):
         pytest.fail("in this process Spark starts by the fixture one_spark, which ends it")
     return result
@@ -196,6 +203,12 @@ def whole_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new store is probed as users have it."""
     for name, whole in _WHOLE_PROBE.items():
         monkeypatch.setattr(probe, name, whole)
+
+
+@pytest.fixture
+def seeds(request: pytest.FixtureRequest) -> Seeds:
+    """The seeds of a test that is marked by `random_runs`."""
+    return seeds_for(request.param, request.config.getoption("--seeds"))
 
 
 @pytest.fixture

@@ -191,4 +191,4 @@ class JobReport(msgspec.Struct, frozen=True):
 
 
 def _brief(messages: Sequence[str], most: int) -> list[str]:
-    return [printable(message)[:MESSAGE_CHARACTERS] for message in messages[:most]]
+    return [printable(message[:MESSAGE_CHARACTERS])[:MESSAGE_CHARACTERS] for message in messages[:most]]

@@ -6,12 +6,8 @@ every replica has everything, and every record that was acknowledged with acks=a
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-
-import pytest
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
 from sparklog.agent.agent_requests import Fetch, LookForObject, PutIncarnation, ReadIncarnation, Reply, Request, Submit
@@ -33,10 +29,11 @@ from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
-from tests.kit.kernel import RandomSteps, SeededDice, played
+from tests.kit.budget import Seeds, random_runs
+from tests.kit.kernel import RandomSteps, SeededDice, counts_of
 from tests.kit.silent_console import SILENT
 
-SEEDS, STEPS = 6, 150
+STEPS = 150
 PARTITIONS = 2
 
 
@@ -207,20 +204,8 @@ class History(RandomSteps):
         self.world.cluster.close()
 
 
-@functools.cache
-def history(seed: int) -> History:
-    """The history of a seed: made once for all tests of this file."""
-    return played(History(seed))
-
-
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_agents_report_what_is_there_and_fill_what_is_not(seed: int) -> None:
-    history(seed)
-
-
-def test_the_histories_do_what_they_are_for() -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        seen += history(seed).counts
+@random_runs(range(2), campaign=[range(6)])
+def test_agents_report_what_is_there_and_fill_what_is_not(seeds: Seeds) -> None:
+    seen = counts_of(map(History, seeds))
     wanted = ("lost reply", "failed request", "elected", "moved", "fenced", "rolled", "losses", "wiped", "rolled back")
-    assert {name: seen[name] for name in wanted if seen[name] < 2} == {}
+    assert {name: seen[name] for name in wanted if seen[name] < max(1, seeds.least // 3)} == {}

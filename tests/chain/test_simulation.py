@@ -36,10 +36,10 @@ from tests.chain.simulated_keeper import BLOCK
 from tests.chain.simulated_promises import check
 from tests.chain.simulation import World, new_chain
 from tests.faults.inline_pool import Inline
+from tests.kit.budget import Seeds, random_runs
 from tests.kit.kernel import reported
 
-SEEDS = 4_800  # of a campaign, and of `make test` the first part
-PART = 600
+PART, PARTS = 600, 8  # seeds of a part of a campaign
 EVENTS = 120
 Patch = pytest.MonkeyPatch
 Start = tuple[dict[str, bytes], Head]
@@ -73,16 +73,13 @@ def simulated(seed: int, start: Start, **how: Any) -> World:
 
 
 # M: S-03 I-01 I-02 (loses)
-@pytest.mark.parametrize(
-    "first",
-    [pytest.param(first, marks=pytest.mark.campaign if first else ()) for first in range(0, SEEDS, PART)],
-)
-def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int) -> None:
+@random_runs(range(100), campaign=[range(part * PART, (part + 1) * PART) for part in range(PARTS)])
+def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, seeds: Seeds) -> None:
     """A quarter of the worlds are wiped on the way, and another chain is created in the same place."""
     others = new_chain(40, "d" * 32)
     told: Counter[str] = Counter()
     deleted = snapshots = old = 0
-    for seed in range(first, first + PART):
+    for seed in seeds:
         world = Checked(seed, start, events=EVENTS, other=others if seed % 4 == 0 else None)
         with reported(world):
             world.run()
@@ -91,8 +88,8 @@ def test_any_interleaving_of_any_faults_tells_the_truth(start: Start, first: int
         snapshots += world.keeper.snapshot_n >= 0
         old += world.old_deleted
     assert set(told) >= {"CommandResult", "WriteExpired", "RequestTimedOut", "StoreUnavailable"}
-    assert deleted > PART // 8
-    assert snapshots > PART // 2
+    assert deleted > seeds.least // 8
+    assert snapshots > seeds.least // 2
     assert old > 0
 
 

@@ -15,8 +15,8 @@ from sparklog.storage import keys
 from sparklog.storage.memory import MemoryStore
 from tests.chain.simulated_keeper import BLOCK
 from tests.chain.simulation import World, new_chain
+from tests.kit.budget import Seeds, random_runs
 
-SEEDS = 60
 EVENTS = 400
 
 
@@ -30,10 +30,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_chain, "KEPT", 1)
 
 
-def test_no_interleaving_leaves_a_difference() -> None:
+@random_runs(range(10), campaign=[range(60)])
+def test_no_interleaving_leaves_a_difference(seeds: Seeds) -> None:
     start = new_chain()
     deleted = replayed = 0
-    for seed in range(SEEDS):
+    for seed in seeds:
         world = World(seed, start, events=EVENTS)
         world.run()
         store = MemoryStore(f"memory://{uuid.uuid4().hex}")
@@ -45,8 +46,8 @@ def test_no_interleaving_leaves_a_difference() -> None:
         assert verified.differences == [], f"seed {seed}"
         deleted += len(world.deleted_blocks)
         replayed += verified.snapshots
-    assert deleted > SEEDS
-    assert replayed > SEEDS // 2
+    assert deleted > seeds.least
+    assert replayed > seeds.least // 2
 
 
 class Moving:
@@ -69,11 +70,12 @@ class Moving:
         return getattr(self._now(), name)
 
 
-def test_what_happens_while_it_is_verified_is_no_difference() -> None:
+@random_runs(range(1_000, 1_010), campaign=[range(1_000, 1_030)])
+def test_what_happens_while_it_is_verified_is_no_difference(seeds: Seeds) -> None:
     start = new_chain()
     moved = 0
-    for seed in range(SEEDS // 2):
-        world = World(1_000 + seed, start, events=2)
+    for seed in seeds:
+        world = World(seed, start, events=2)
         times = []
         for _ in range(30):
             world.run()
@@ -86,4 +88,4 @@ def test_what_happens_while_it_is_verified_is_no_difference() -> None:
         verified = verify_chain.verify_chain(Moving(times), follower.head)  # type: ignore[arg-type]
         assert verified.differences == [], f"seed {seed}"
         moved += sum(before != after for before, after in pairwise(times))
-    assert moved > SEEDS
+    assert moved > 2 * seeds.least

@@ -54,10 +54,10 @@ from sparklog.core.types import (
 from tests.core.decided_log import TOPIC, place, span
 from tests.core.physical_log import PhysicalLog, Write
 from tests.core.state_contents import contents
+from tests.kit.budget import Seeds, random_runs
 from tests.kit.kernel import RandomSteps, counts_of
 
 STEPS = 120
-SEEDS = 24
 
 
 class Walk(RandomSteps, PhysicalLog):
@@ -432,6 +432,7 @@ MET = """write commit_late fetch report_late again drop elect move register dama
     INVALID_UPDATE_VERSION CONFLICT OUT_OF_ORDER_SEQUENCE_NUMBER"""
 
 
-def test_no_walk_finds_a_store_without_what_it_is_said_to_hold() -> None:
-    seen = counts_of(map(Walk, range(SEEDS)))
+@random_runs(range(5), campaign=[range(24)])
+def test_no_walk_finds_a_store_without_what_it_is_said_to_hold(seeds: Seeds) -> None:
+    seen = counts_of(map(Walk, seeds))
     assert [each for each in MET.split() if not seen[each]] == []

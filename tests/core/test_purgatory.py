@@ -35,6 +35,7 @@ from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex
 from tests.core.decided_log import RECORD_BYTES
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.test_replicated_walk import Walk
+from tests.kit.budget import Seeds, random_runs
 
 A, B, C = (StoreId(name) for name in "abc")
 
@@ -284,9 +285,10 @@ def test_an_entry_looks_only_at_who_watches_what_it_changed(monkeypatch: pytest.
     assert [each.positions[0].partition for each in looked if isinstance(each, Records)] == [7]
 
 
-def test_nobody_waits_who_need_not() -> None:
+@random_runs(range(2), campaign=[range(10)])
+def test_nobody_waits_who_need_not(seeds: Seeds) -> None:
     """Whatever happens, those who still wait are those whom a look at everything would let wait."""
-    assert {name for seed in range(10) for name in walked(seed)} == {"Replicated", "Records", "ReplicaNews"}
+    assert {name for seed in seeds for name in walked(seed)} == {"Replicated", "Records", "ReplicaNews"}
 
 
 def walked(seed: int) -> set[str]:

@@ -402,5 +402,10 @@ class Log(RuleBasedStateMachine):
                     ] == [(each.start, each.end, each.upload_id, each.position, each.length) for each in overlap]
 
 
-TestLog = Log.TestCase
-TestLog.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+class TestLog(Log.TestCase):  # type: ignore[misc, valid-type]
+    settings = settings(max_examples=20, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.campaign
+class TestLogMoreOften(Log.TestCase):  # type: ignore[misc, valid-type]
+    settings = settings(max_examples=400, stateful_step_count=50, deadline=None)

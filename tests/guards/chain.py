@@ -212,7 +212,7 @@ GUARDS: Final = (
         "sparklog/chain/commit/group_commit.py",
         "            ticket.doubt()\n        self._advance",
         "            ticket.sent = False\n        self._advance",
-        ("tests/chain/test_simulation.py::test_any_interleaving_of_any_faults_tells_the_truth[0]",),
+        ("tests/chain/test_simulation.py::test_any_interleaving_of_any_faults_tells_the_truth",),
     ),
     Guard(
         "durable-before-an-answer",

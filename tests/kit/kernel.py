@@ -142,20 +142,21 @@ class RandomSteps(Simulation):
         return True
 
 
-def trace_hash_elsewhere(module: str, seed: int) -> str:
-    """What `trace_hash(seed)` of a module is after its `prepare`, in another process, where sets have another order."""
+def trace_hashes_elsewhere(module: str, *seeds: int) -> list[str]:
+    """`trace_hash` of a module for each seed, after its `prepare`, in a process in which sets have another order."""
     code = f"""
 import pytest
 from {module} import prepare, trace_hash
 with pytest.MonkeyPatch.context() as patch:
     prepare(patch)
-    print(trace_hash({seed}))
+    for seed in {seeds}:
+        print(trace_hash(seed))
 """
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
     )
-    return done.stdout.strip()
+    return done.stdout.split()
 
 
 # ---- broken promises ----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Clusters of real processes lose their metadata and are restored: nothing acknowledged is lost, on all kinds of store.
 
 pytest -s tests/restores/test_lost_metadata.py --campaign                            # 200 rounds
-pytest -s tests/restores/test_lost_metadata.py --restore-seeds 17-18                 # these again
+pytest -s tests/restores/test_lost_metadata.py --seeds 17-19                         # 17 and 18 again
 """
 
 from __future__ import annotations
@@ -14,22 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.budget import Seeds, random_runs
 from tests.restores.forks import Forks
 from tests.restores.lost_round import Round
 from tests.restores.round_places import RoundPlaces
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_servers import S3Server
 
-SEEDS = {False: range(4), True: range(200)}
-
-
-@pytest.fixture
-def seeds(request: pytest.FixtureRequest) -> range:
-    given = request.config.getoption("--restore-seeds")
-    if given is None:
-        return SEEDS[bool(request.config.getoption("--campaign"))]
-    first, _, last = given.partition("-")
-    return range(int(first), int(last or first) + 1)
+# The metadata is lost in each way, and again; with copies and without. A writer and restorers are killed.
+FEW = (0, 1, 3)
+MANY = range(200)
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +34,16 @@ def forks() -> Iterator[Forks]:
 
 # M: F-08 (kills)
 @pytest.mark.timeout(0)
-def test_nothing_acknowledged_is_lost_on_disks(seeds: range, forks: Forks, tmp_path: Path) -> None:
+@random_runs(FEW, seconds=None, campaign=[MANY])
+def test_nothing_acknowledged_is_lost_on_disks(seeds: Seeds, forks: Forks, tmp_path: Path) -> None:
     _rounds(seeds, forks, tmp_path, [])
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(0)
+@random_runs(MANY, seconds=None)
 def test_nothing_acknowledged_is_lost_on_a_disk_s3_and_hdfs(
-    seeds: range, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeds: Seeds, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in s3proxy.variables.items():
         monkeypatch.setenv(name, value)
@@ -55,11 +51,11 @@ def test_nothing_acknowledged_is_lost_on_a_disk_s3_and_hdfs(
         _rounds(seeds, forks, tmp_path, [f"s3://{s3proxy.new_bucket()}", hadoop.url])
 
 
-def _rounds(seeds: range, forks: Forks, folder: Path, elsewhere: list[str]) -> None:
+def _rounds(seeds: Seeds, forks: Forks, folder: Path, elsewhere: list[str]) -> None:
     """Run the rounds with these seeds. `elsewhere`: where stores may be beside the folder."""
     counts: Counter[str] = Counter()
     wrong: dict[int, list[str]] = {}
-    for seed in seeds:
+    for seed in seeds.runs.fixed:
         here = folder / str(seed)
         roots = [f"file://{here}", *(f"{root}/{uuid.uuid4().hex}" for root in elsewhere)]
         turn = seed % len(roots)
@@ -68,5 +64,5 @@ def _rounds(seeds: range, forks: Forks, folder: Path, elsewhere: list[str]) -> N
             wrong[seed] = found
             print(f"seed {seed}:", *round_.history, *found, sep="\n  ", file=sys.stderr, flush=True)
         counts += round_.counts
-    print(f"seeds {seeds.start}-{seeds.stop - 1}: {dict(sorted(counts.items()))}", file=sys.stderr)
+    print(f"seeds {seeds.runs}: {dict(sorted(counts.items()))}", file=sys.stderr)
     assert wrong == {}

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.kit.kernel import finding, reported, shrunk, trace_hash_elsewhere
+from tests.kit.budget import Seeds, random_runs
+from tests.kit.kernel import finding, reported, shrunk, trace_hashes_elsewhere
 from tests.sim.coordinator_faults import SECONDARY
 from tests.sim.expiry import CLOCKS
 from tests.sim.faults import KINDS
@@ -14,10 +15,10 @@ from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.seen_guards import SEEN
 from tests.sim.world import Shape, new_world, prepare
 
-SEEDS = 20  # of the part that `make test` runs; those of a campaign have twice as many
-PARTS = 6
+SEEDS = 20  # of the first part of a campaign; the others have twice as many
+PARTS = [range(SEEDS), *(range((2 * part - 1) * SEEDS, (2 * part + 1) * SEEDS) for part in range(1, 6))]
+FEW = (4, 7, 15, 18)  # meet each kind of fault, between them
 MOST_STEPS = 5_000  # of a stored seed: more only in a campaign
-LONG = [pytest.mark.campaign, pytest.mark.timeout(1800)]
 OFTEN = 4  # how often the seeds of a part meet each kind of fault, at least
 
 
@@ -27,9 +28,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # M: S-03 L-02 L-12 P-02 P-07 I-02 I-06 F-09 (loses)
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=LONG) for part in range(1, PARTS))])
-def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
-    seeds = range(SEEDS) if part == 0 else range((2 * part - 1) * SEEDS, (2 * part + 1) * SEEDS)
+@random_runs(FEW, campaign=PARTS)
+def test_clusters_keep_their_promises_whatever_goes_wrong(seeds: Seeds) -> None:
     counts: Counter[str] = Counter()
     acks = compacted = dropped = marked = stolen = expired = 0
     for seed in seeds:
@@ -45,25 +45,26 @@ def test_clusters_keep_their_promises_whatever_goes_wrong(part: int) -> None:
         stolen += world.stolen
         expired += world.expired
     # Two worlds in five have coordinators, and what befalls those is rarer in them, too.
-    rare = {kind: counts[kind] for kind in KINDS if counts[kind] < (2 if kind in SECONDARY else OFTEN)}
+    often = OFTEN if seeds.least >= SEEDS else 1
+    rare = {kind: counts[kind] for kind in KINDS if counts[kind] < min(often, 2 if kind in SECONDARY else OFTEN)}
     assert not rare, f"{rare} of {dict(counts)}"
-    assert acks > 40 * len(seeds), f"only {acks} writes were answered"
-    assert marked > 5 * len(seeds), f"only {marked} blocks of entries were deleted"
+    assert acks > 40 * seeds.least, f"only {acks} writes were answered"
+    assert marked > 5 * seeds.least, f"only {marked} blocks of entries were deleted"
     # In two worlds in ten, somebody names uploads of others.
-    assert stolen > len(seeds), f"only {stolen} uploads of others were refused"
+    assert stolen > seeds.least, f"only {stolen} uploads of others were refused"
     # In two worlds in ten, idle producers expire within seconds, and two clocks are ahead.
     assert expired, "no producer expired"
     # Two worlds in ten are compacted.
-    assert min(compacted, dropped // 5) > len(seeds) // 5, (
+    assert min(compacted, dropped // 5) > seeds.least // 5, (
         f"only {compacted} segments were compacted, {dropped} records went"
     )
 
 
-@pytest.mark.parametrize("seed", [7, 8])
-def test_a_seed_always_gives_the_same_run(seed: int) -> None:
+def test_a_seed_always_gives_the_same_run() -> None:
     """Also in another process, where sets of names have another order; with coordinators and without."""
-    assert trace_hash(seed) == trace_hash_elsewhere("tests.sim.test_sim", seed)
-    assert trace_hash(seed) != trace_hash(9)
+    hashes = [trace_hash(seed) for seed in (7, 8)]
+    assert trace_hashes_elsewhere("tests.sim.test_sim", 7, 8) == hashes
+    assert hashes[0] != hashes[1]
 
 
 def trace_hash(seed: int) -> str:
@@ -112,10 +113,10 @@ def test_a_stored_seed_finds_that_a_guard_is_missing(name: str) -> None:
     assert found is not None, f"seed {seen.seed} does not miss {name} within {seen.steps} steps"
 
 
-def test_with_all_guards_the_same_worlds_keep_their_promises() -> None:
-    """At least as far: the seeds of the first test run to the end."""
-    others = {seen.seed for seen in SEEN.values() if seen.seed >= SEEDS}
-    assert not [seed for seed in sorted(others) if finding(new_world(seed, most_steps=20_000))]
+@pytest.mark.parametrize("most_steps", [MOST_STEPS, pytest.param(20_000, marks=pytest.mark.campaign)])
+def test_with_all_guards_the_same_worlds_keep_their_promises(most_steps: int) -> None:
+    seeds = {seen.seed for seen in SEEN.values() if seen.steps <= most_steps}
+    assert not [seed for seed in sorted(seeds) if finding(new_world(seed, most_steps=most_steps))]
 
 
 def test_enough_guards_are_seen() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from sparklog.core.commands import LaggingReplicas
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.replication.partition import Replication
-from sparklog.core.state import ClusterState, Partition
+from sparklog.core.state import ClusterState, Partition, Store
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TopicPartition
 
@@ -41,6 +41,7 @@ class LagClock:
         self._store = store
         self._partitions: CopyOnWriteMap[TopicPartition, Partition] = CopyOnWriteMap()
         self._behind: dict[TopicPartition, _Behind] = {}
+        self._stores: CopyOnWriteMap[StoreId, Store] = CopyOnWriteMap()
         self._period_ms = 0
         self._asked_ms = 0
         self._check_ms = 0
@@ -53,13 +54,16 @@ class LagClock:
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms
-        for key in state.partitions.differing(self._partitions):
+        changed = {*state.partitions.differing(self._partitions)}
+        if [*state.stores.differing(self._stores)]:  # a store may be registered again where its LEOs stay the same
+            changed.update(self._behind)
+        for key in changed:
             partition = state.partitions.get(key)
             if partition is None or not self._has_follower_behind(partition.replication):
                 self._behind.pop(key, None)
             else:
                 self._remember(key, partition.replication, state, now_ms)
-        self._partitions = state.partitions
+        self._partitions, self._stores = state.partitions, state.stores
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
         """Return the followers that lag in the newest state, in ascending order of their partitions.

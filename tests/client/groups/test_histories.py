@@ -11,13 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pytest
 
 import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups.member import GroupMember
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
 from sparklog.core.types import Place
+from tests.kit.budget import Seeds, random_runs
 from tests.kit.hand_clock import HandClock
 from tests.kit.kernel import RandomSteps, played
 from tests.kit.log import new_cluster
@@ -161,12 +161,7 @@ def run(seed: int) -> Counter[str]:
         return played(History(seed, cluster)).counts
 
 
-def test_histories_of_a_group() -> None:  # M: I-07
-    counts = sum(map(run, range(4)), Counter())
+@random_runs(range(2), campaign=[range(100, 300)])
+def test_histories_of_a_group(seeds: Seeds) -> None:  # M: I-07
+    counts = sum(map(run, seeds), Counter())
     assert min(counts[name] for name in ("append", "join", "leave", "crash", "work", "poll", "time", "fenced")) > 3
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(100, 300))
-def test_many_histories_of_a_group(seed: int) -> None:
-    run(seed)

@@ -17,6 +17,7 @@ from sparklog.core.tables import copy_on_write
 from sparklog.core.types import StoreId, TopicPartition
 from tests.core.decided_log import place
 from tests.core.replicated_log import ReplicatedLog
+from tests.kit.budget import Seeds, random_runs
 from tests.kit.kernel import RandomSteps, counts_of
 
 PERIOD_MS = 1_600
@@ -253,7 +254,7 @@ def test_little_is_remembered_of_a_partition_that_is_always_behind(watched: Watc
 
 # ---- beside a slow twin --------------------------------------------------------------------------
 
-SEEDS, STEPS = 12, 250
+STEPS = 250
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,9 @@ class History(RandomSteps):
             self.counts["dropped"] += 1
 
 
-def test_who_lags_is_as_a_slow_twin_says() -> None:
-    seen = counts_of(map(History, range(SEEDS)))
-    wanted = {"exact": 200, "lagging": 100, "caught up": 100, "dropped": 30}
-    assert not {name for name, times in wanted.items() if seen[name] < times}, seen
+# The last seed found that a store with a new registration kept the period of the old one if its LEOs were the same.
+@random_runs((0, 1, 2, 207870026), campaign=[range(12)])
+def test_who_lags_is_as_a_slow_twin_says(seeds: Seeds) -> None:
+    seen = counts_of(map(History, seeds))
+    wanted = {"exact": 200, "lagging": 100, "caught up": 100, "dropped": 30}  # in 12 histories
+    assert not {name for name, times in wanted.items() if seen[name] < times * seeds.least // 12}, seen

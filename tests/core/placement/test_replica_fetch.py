@@ -24,8 +24,9 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionInde
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import stores
 from tests.core.test_replicated_walk import Walk
+from tests.kit.budget import Seeds, random_runs
 
-WALKS, STEPS = 24, 60
+STEPS = 60
 EVERYTHING = FetchLimits(1 << 30, 1 << 50, 1 << 30)
 
 
@@ -79,8 +80,8 @@ def twin_end(state: ClusterState, store: StoreId, key: TopicPartition, checked: 
     return end
 
 
-def states() -> Iterator[tuple[ClusterState, Random]]:
-    for seed in range(WALKS):
+def states(seeds: Seeds) -> Iterator[tuple[ClusterState, Random]]:
+    for seed in seeds:
         walk = Walk(seed)
         for step in range(STEPS):
             walk.step()
@@ -89,9 +90,10 @@ def states() -> Iterator[tuple[ClusterState, Random]]:
 
 
 # M: L-03
-def test_the_plan_is_that_of_a_slow_twin() -> None:
+@random_runs(range(4), campaign=[range(24)])
+def test_the_plan_is_that_of_a_slow_twin(seeds: Seeds) -> None:
     planned = 0
-    for state, dice in states():
+    for state, dice in states(seeds):
         for store in state.stores:
             at = unfinished_replicas(state, store)
             failing = {each for each in state.stores if dice.random() < 0.2}
@@ -107,12 +109,13 @@ def test_the_plan_is_that_of_a_slow_twin() -> None:
             for batch in batches:
                 assert all(each.sources[:1] in ((batch.source,), ()) for each in batch.objects)
                 assert all(store not in each.sources for each in batch.objects)
-    assert planned > 200
+    assert planned > 8 * seeds.least
 
 
-def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them() -> None:
+@random_runs(range(4), campaign=[range(24)])
+def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them(seeds: Seeds) -> None:
     rose = 0
-    for seed in range(WALKS):
+    for seed in seeds:
         walk = Walk(seed)
         for _ in range(STEPS):
             walk.step()
@@ -136,7 +139,7 @@ def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them() -> None:
                 if store in value.replicas:
                     assert value.log_end(store) >= each.log_end
                     rose += value.log_end(store) > before
-    assert rose > 100
+    assert rose > 4 * seeds.least
 
 
 @pytest.fixture
@@ -258,9 +261,10 @@ def test_a_replica_that_leaves_is_filled_until_it_is_gone(log: ReplicatedLog) ->
     assert unfinished_replicas(log.state, C).behind == []
 
 
-def test_a_walk_over_slices_finds_each_once(monkeypatch: pytest.MonkeyPatch, log: ReplicatedLog) -> None:
+@random_runs(range(4), campaign=[range(24)])
+def test_a_walk_over_slices_finds_each_once(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> None:
     monkeypatch.setattr("sparklog.core.tables.slice_table.WALKED_OFFSETS", 1)
-    for state, dice in states():
+    for state, dice in states(seeds):
         for key in state.partitions:
             low, high = sorted(Offset(dice.randint(0, state.partitions[key].next_offset + 1)) for _ in range(2))
             found = list(state.slices.walk(key, OffsetRange(low, high)))

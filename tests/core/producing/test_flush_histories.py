@@ -8,14 +8,14 @@ from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.replica_append import Acks
 from tests.core.producing.producer_world import ProducerWorld, labels, with_acks
-
-SEEDS = 25
+from tests.kit.budget import Seeds, random_runs
 
 
 @pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
-def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> None:  # M: I-01 I-06
+@random_runs(range(8), campaign=[range(25), range(1_000, 4_000)])
+def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks, seeds: Seeds) -> None:  # M: I-01 I-06
     commits = repeats = renewals = most = joined = around_doubt = shut_out = not_shut_out = 0
-    for seed in range(SEEDS):
+    for seed in seeds:
         world = history(seed, acks)
         commits += world.commits
         repeats += world.repeats
@@ -25,21 +25,14 @@ def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> N
         around_doubt += world.settled_around_doubt
         shut_out += world.shut_out
         not_shut_out += world.not_shut_out
-    assert commits > 10 * SEEDS
-    assert repeats > SEEDS, "commits that had landed were sent again"
+    assert commits > 10 * seeds.least
+    assert repeats > seeds.least, "commits that had landed were sent again"
     assert renewals > 4, "some were given up in doubt"
     assert most >= 5
-    assert joined > SEEDS // 2, "what waited for a leader was joined"
-    assert around_doubt > SEEDS // 6, "the others went on though what came next in one was in doubt"
-    assert shut_out > SEEDS // 2, "commits in doubt were shut out"
+    assert joined > seeds.least // 2, "what waited for a leader was joined"
+    assert around_doubt > seeds.least // 6, "the others went on though what came next in one was in doubt"
+    assert shut_out > seeds.least // 2, "commits in doubt were shut out"
     assert not_shut_out > 1, "commits in doubt had landed when the next epoch was asked for"
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
-def test_many_more_histories(acks: Acks) -> None:
-    for seed in range(1_000, 4_000):
-        history(seed, acks)
 
 
 def test_a_fenced_producer_writes_nothing_more() -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
-
 from sparklog.core.commands import (
     AddPartitions,
     Append,
@@ -29,7 +27,8 @@ from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPo
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 from tests.core.decided_log import RECORD_BYTES, TOPIC, A, DecidedLog
-from tests.kit.kernel import RandomSteps, counts_of, played
+from tests.kit.budget import Seeds, random_runs
+from tests.kit.kernel import RandomSteps, counts_of
 
 GROUP, SESSION_MS, STEPS = "billing", 45_000, 150
 TOPICS = ("orders", "payments", "returns")
@@ -230,12 +229,7 @@ def append(log: DecidedLog, topic_id: TopicId, partition: int, records: int) -> 
     log.submit(Append((named,), (part,), (PartitionEpoch(topic_id, PartitionIndex(partition), LeaderEpoch(0)),)))
 
 
-def test_histories_of_consumers() -> None:  # M: I-07
-    counts = counts_of(map(Histories, range(8)))
+@random_runs(range(8), campaign=[range(100, 600)])
+def test_histories_of_consumers(seeds: Seeds) -> None:  # M: I-07
+    counts = counts_of(map(Histories, seeds))
     assert min(counts[kind] for kind in {*KINDS, "kept", "fenced"}) > 5, counts
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(100, 600))
-def test_many_histories_of_consumers(seed: int) -> None:
-    played(Histories(seed))

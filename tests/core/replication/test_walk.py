@@ -17,10 +17,10 @@ from sparklog.core.replication.isr import LogEndReport
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from tests.core.replication.replicated_world import Upload, new_world
+from tests.kit.budget import Seeds, random_runs
 from tests.kit.kernel import RandomSteps, played, weighted
 
 STEPS = 250
-SEEDS = 60
 
 
 class Walk(RandomSteps):
@@ -203,8 +203,9 @@ MET = (
 )
 
 
-def test_no_walk_breaks_a_rule_and_all_that_may_happen_is_met() -> None:
+@random_runs(range(10), campaign=[range(60)])
+def test_no_walk_breaks_a_rule_and_all_that_may_happen_is_met(seeds: Seeds) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
+    for seed in seeds:
         seen.update(played(Walk(seed)).world.seen)
     assert [each for each in MET if not seen[each]] == []

@@ -6,13 +6,15 @@ from collections import Counter
 
 import pytest
 
-from tests.kit.kernel import finding, reported, trace_hash_elsewhere
+from tests.kit.budget import Seeds, random_runs
+from tests.kit.kernel import finding, reported, trace_hashes_elsewhere
 from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.restores.director import Played
 from tests.sim.restores.found_seeds import FOUND, SEEN
 from tests.sim.restores.prepare import prepare
 
-PARTS = (range(25), range(25, 75), range(75, 125), range(125, 200))  # seeds: `make test` runs the first, a campaign all
+PARTS = (range(25), range(25, 75), range(75, 125), range(125, 200))  # seeds of a campaign
+FEW = (4, 5, 7, 11)  # meet each fault, between them
 FAULTS = (
     "unavailable",
     "reply-lost",
@@ -59,18 +61,16 @@ def played(seed: int) -> Played:
 
 
 # M: F-08
-@pytest.mark.parametrize(
-    "seeds", [PARTS[0], *(pytest.param(seeds, marks=pytest.mark.campaign) for seeds in PARTS[1:])], ids=str
-)
-def test_restores_lose_nothing_and_stop_the_old_chain(seeds: range) -> None:
+@random_runs(FEW, campaign=PARTS)
+def test_restores_lose_nothing_and_stop_the_old_chain(seeds: Seeds) -> None:
     counts: Counter[str] = Counter()
     for seed in seeds:
         counts += played(seed).counts
-    rare = {kind: counts[kind] for kind in FAULTS if counts[kind] < OFTEN * len(seeds) // 25}
+    rare = {kind: counts[kind] for kind in FAULTS if counts[kind] < max(1, OFTEN * seeds.least // 25)}
     assert not rare, f"{rare} of {dict(counts)}"
-    assert counts["restore"] > 8 * len(seeds)
-    assert counts["restore-succeeded"] > 2 * len(seeds)
-    assert counts["acknowledged"] > 40 * len(seeds)
+    assert counts["restore"] > 8 * seeds.least
+    assert counts["restore-succeeded"] > 2 * seeds.least
+    assert counts["acknowledged"] > 40 * seeds.least
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -90,7 +90,7 @@ def test_a_stored_seed_finds_that_a_guard_is_missing(name: str) -> None:
 def test_a_seed_always_gives_the_same_run() -> None:
     """Also in another process, where sets of names have another order."""
     hashes = [trace_hash(seed) for seed in (7, 8)]
-    assert [trace_hash_elsewhere("tests.sim.restores.test_restores", seed) for seed in (7, 8)] == hashes
+    assert trace_hashes_elsewhere("tests.sim.restores.test_restores", 7, 8) == hashes
     assert hashes[0] != hashes[1]
 
 
