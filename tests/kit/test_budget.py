@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.kit.budget import PER_DAY, Runs, Seeds, first_new, seeds_for
+from tests.kit.budget import PER_TREE, Runs, Seeds, first_new, seeds_for, tree
 
 
 def test_the_fixed_seeds_come_first_and_one_new_one_at_least() -> None:
@@ -26,10 +26,10 @@ def test_a_campaign_plays_its_range_and_no_more() -> None:
     assert [str(runs) for runs in (Runs(range(5, 9)), Runs(range(5, 9), 1.0))] == ["5-9", "some"]
 
 
-def test_each_day_has_other_new_seeds() -> None:
-    assert first_new(86_399) == 0
-    assert first_new(86_400) == PER_DAY
-    assert first_new(time.time()) > 1 << 20
+def test_each_tree_of_files_has_other_new_seeds_and_always_the_same() -> None:
+    assert len({first_new(b"%d" % number) for number in range(20)}) > 10
+    assert first_new(tree()) == first_new(tree()) >= PER_TREE
+    assert first_new(b"") % PER_TREE == 0
 
 
 def test_given_seeds_are_played_alone_and_what_they_meet_is_not_counted() -> None:
