@@ -5,7 +5,8 @@ def test_no_walk_breaks_a_rule(seeds: Seeds) -> None:
     counts = counts_of(map(Walk, seeds))
     assert counts["elected"] > 5 * seeds.least      # of the seeds that never change: more only adds to it
 
-Each commit has other new seeds, and the same ones wherever it is tested. A failure names its seed, and the command that plays that seed again.
+Each commit has other new seeds, and the same ones wherever it is tested. A failure names its seed, and the command that
+plays that seed again.
 """
 
 from __future__ import annotations
