@@ -82,7 +82,7 @@ class Panel:
 
 def look_at(cluster: Cluster, topic: str) -> LogView:
     """The current state of the topic: its slices from the chain, its batches from the indexes of the objects."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     described = topic_of(state, topic)
     stores = cluster.connection.stores(state)
     parts = {index: partition_of(state, described, index) for index in range(described.partitions)}

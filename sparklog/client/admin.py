@@ -64,12 +64,12 @@ class Admin:
 
     def topics(self) -> list[str]:
         """The names of all topics, in ascending order."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return sorted(state.topic_ids)
 
     def describe(self, name: str) -> TopicDescription:
         """Return a topic's partitions and config. Raises UnknownTopicOrPartition."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return describe_topic(state, name)
 
     def alter(self, name: str, *, config: Mapping[str, object]) -> None:
@@ -119,7 +119,7 @@ class Admin:
 
     def stores(self) -> list[Store]:
         """The registered stores, in ascending order of their registration numbers."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
@@ -149,7 +149,7 @@ class Admin:
         all of these moves or none. Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable,
         UnknownTopicOrPartition.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
         if moves:
             self.submit(MoveReplicas(moves))
@@ -165,7 +165,7 @@ class Admin:
         all are refused, raises the first error: ElectionNotNeeded, EligibleLeadersNotAvailable,
         PreferredLeaderNotAvailable, IneligibleReplica. Raises UnknownTopicOrPartition.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         partitions = partitions_named(state, topic, partition)
         elections = (
             preferred_elections(state, partitions) if store is None else elections_of(StoreId(store), partitions)
@@ -180,12 +180,12 @@ class Admin:
         return self.connection.submit(command, timeout_ms)
 
     def _topic(self, name: str) -> Topic:
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return topic_of(state, name)
 
     def _warn_of_min_isr(self, name: str) -> None:
         """Log a warning if the topic's `min.insync.replicas` is greater than its number of replicas."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         topic = state.topic_named(name)
         if topic is None:  # deleted meanwhile
             return

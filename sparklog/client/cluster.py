@@ -168,7 +168,7 @@ class Cluster(Admin, AnswersKafkaMethods):
             log.warning("%s", warning)
         offsets = None
         if consumed is not None:
-            state = self.connection.follower.newest_state()
+            state = self.connection.newest_state()
             offsets = commit_with_records(state, *consumed)
         plan, written, spent_ms = plan_and_upload(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
@@ -275,7 +275,7 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         stores = self.connection.stores(state)
         plan = self._plan(state, topic, partition, start, end)
         batches = scan(plan, stores, chosen, self.connection.replan, fail_on_data_loss=fail_on_data_loss)
@@ -308,7 +308,7 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         None for a partition without such a record. Raises the errors of `offset_for_time`.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
@@ -338,19 +338,19 @@ class Cluster(Admin, AnswersKafkaMethods):
         itself, with the offset at which the history begins. None if the epoch `leader_epoch` has not begun. Raises
         UnknownTopicOrPartition, and InvalidInput for a negative epoch.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 
     # ---- groups ---------------------------------------------------------------------------------
 
     def groups(self) -> list[str]:
         """The names of all consumer groups, in ascending order."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return sorted(state.groups)
 
     def describe_groups(self) -> list[GroupDescription]:
         """Describe all consumer groups as of one state of the chain, in order of their names."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return [describe_group(state, name) for name in sorted(state.groups)]
 
     def describe_group(self, group: str) -> GroupDescription:
@@ -358,12 +358,12 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         Raises GroupIdNotFound.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
         """Return the committed offsets of a group, keyed by (topic, partition); empty if it never committed."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
@@ -433,7 +433,7 @@ class Cluster(Admin, AnswersKafkaMethods):
     # ---- inside ---------------------------------------------------------------------------------
 
     def _now(self) -> tuple[ClusterState, Stores]:
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         return state, self.connection.stores(state)
 
     def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:

@@ -118,13 +118,17 @@ class Connection:
         """Open a store, registered or not, at `url`, which may be relative to the cluster's address."""
         return open_registered(self.url, store, url, self._settings)
 
+    def newest_state(self) -> ClusterState:
+        """Catch up with the chain, and return its newest state, an immutable value."""
+        return self.follower.newest_state()
+
     def decided(self, command: Command) -> tuple[ClusterState, tuple[Record, ...]]:
         """Return the newest state, and the chain records to which a commit of the command would lead now.
 
         Commits nothing. Raises the error with which the commit would fail.
         """
         submission = self.committer.begin(command)
-        state = self.follower.newest_state()
+        state = self.newest_state()
         return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
 
     def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
@@ -138,7 +142,7 @@ class Connection:
         that was lost after `plan` was made. Raises UnknownTopicOrPartition (the topic was deleted, or created again),
         InconsistentClusterId (the plan is of another cluster), UnknownLeaderEpoch (the plan is newer than the state).
         """
-        state = self.follower.newest_state()
+        state = self.newest_state()
         return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:

@@ -25,7 +25,7 @@ def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int
     Raises UnknownTopicOrPartition, OffsetOutOfRange, PolicyViolation, and InvalidInput if `offsets` is empty.
     """
     chosen = {number: None if offset == HIGH_WATERMARK else offset for number, offset in offsets.items()}
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     return plan_record_deletion(state, topic, chosen, now_ms())
 
 
@@ -33,7 +33,7 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
     """Commit the planned deletions. Returns, in their order, each partition's new log start or its command's error."""
     commands = [deletion.command for deletion in planned]
     results = commit_many(connection.submit, commands)
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     outcomes: list[Offset | SparklogError] = []
     for command, result in zip(commands, results, strict=True):
         partition = state.partition(command.topic_id, command.partition)

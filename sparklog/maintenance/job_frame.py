@@ -125,7 +125,7 @@ class JobFrame:
         self.connection = Connection(cluster_url, author, settings)
         self.connection.committer.clock = self.clock
         self.topics = frozenset(topics) if topics else None
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         self._began_at = state.n + 1
         self.now_ms = self.job_time(state) if now_ms is None else now_ms
         for topic in self.topics or ():
@@ -172,7 +172,7 @@ class JobFrame:
         Base deletions only on such a state. If the metadata were lost, a restore would otherwise not know the last
         entries, and the restored cluster would name objects that are gone.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once all entries before it are settled
         return state
 
@@ -201,7 +201,7 @@ class JobFrame:
 
         If the present FLOOR is higher, it is returned.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
@@ -209,7 +209,7 @@ class JobFrame:
         """Raise FLOOR if that is due, and return it. Also forget silent producers and members, and expired offsets."""
         floor = self.due_floor()
         silent_before = self._silent_before(floor)
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         now_ms = self.clock.now_ms()
         expires = _expires(state, now_ms)
         if expires:
@@ -229,7 +229,7 @@ class JobFrame:
         last renewal of an active member may be before `floor`. So here an entry's age is measured by this machine's
         clock, or by the time of a recent entry if that is earlier.
         """
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]
         heard = min((last_heard(state, member) for member in silent), default=None)
         end, delay_ms = state.n + 1, effective_cluster(state.config).floor_delay_ms
@@ -242,7 +242,7 @@ class JobFrame:
 
     def due_deletions(self) -> Work:
         """Return the work of deleting the retired objects whose delay has passed by `job_time`."""
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         due = due_for_deletion(state, self.job_time(state), self.topics)
         return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
@@ -256,7 +256,7 @@ class JobFrame:
         addresses = self.connection.addresses(state)
         due = due_for_deletion(state, self.job_time(state), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
-            state = self.connection.follower.newest_state()
+            state = self.connection.newest_state()
             groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
             orders = [msgspec.msgpack.encode(_DeletionOrder(addresses, group)) for group in groups]
             alone = len(due) <= DELETED_AT_ONCE
@@ -349,7 +349,7 @@ def _expires(state: ClusterState, now_ms: int) -> bool:
 
 
 def _floor(frame: JobFrame) -> EntryNumber:
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     return state.floor
 
 

@@ -69,7 +69,7 @@ class ReplicationJob:
 
         A replica that lacks no records has a row without work: it only needs a report to the chain.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         for store in self._stores or sorted(state.stores):
             if registered_store(state, store).fenced:
                 self.notes.append(f"store {store} is fenced: nothing is copied there")
@@ -97,7 +97,7 @@ class ReplicationJob:
         failing: set[StoreId] = set()
         vain = 0
         while True:
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             at = self._standing(frame, state, store)
             wanted = _wanted(state, store, at.behind, failing, frame.tasks.tasks_at_once)
             if not wanted and not at.joinable:
@@ -151,7 +151,7 @@ class ReplicationJob:
         the copies, InconsistentClusterId, and what `check_registered` raises. INCARNATION is read only after the
         copies: if it is still the registered one, it has not changed while the copies were made.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         registration = check_registered(frame, state, store)
         if registration != before.stores[store].registration:
             raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
@@ -165,7 +165,7 @@ class ReplicationJob:
             raise
         except (Conflict, NotFound):
             return False
-        after = frame.connection.follower.newest_state()
+        after = frame.connection.newest_state()
         moved = False
         for report in reports:
             key = TopicPartition(report.topic_id, report.partition)

@@ -26,7 +26,7 @@ def compact_range(
 ) -> None:
     """Swap the slices that make up exactly these offsets for segments with the records that `kept` chooses."""
     connection = cluster.connection
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     described = topic_of(state, topic)
     key = TopicPartition(described.topic_id, PartitionIndex(partition))
     of_partition = state.partitions[key]

@@ -31,7 +31,7 @@ def write(cluster: Cluster, *values: str) -> CommandResult:
 
 def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durability = Durability()) -> WritePlan:  # noqa: B008
     connection = cluster.connection
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     return plan_write(
         state,
         connection.addresses(state),

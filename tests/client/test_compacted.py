@@ -53,7 +53,7 @@ def test_the_last_records_are_counted_not_their_offsets(cluster: Cluster) -> Non
 
 def test_records_are_counted_not_their_offsets(cluster: Cluster) -> None:
     assert cluster.describe("t").records == len(KEPT)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     state_invariants.check(state)
     assert [(each.start, each.end, each.records) for each in state.slices.everything()] == [
         (0, 20, 6),
@@ -74,7 +74,7 @@ def test_a_log_start_inside_a_gap_leaves_the_records_above_it() -> None:
 def test_retention_counts_the_records_that_go() -> None:
     with a_cluster() as made:
         made.alter("t", config={"retention.bytes": 1})
-        state = made.connection.follower.newest_state()
+        state = made.connection.newest_state()
         topic = state.topics[TopicId(1)]
         cut = plan_retention(state, topic, state.partitions_of(topic)[0], 0)
         assert cut is not None
@@ -86,5 +86,5 @@ def test_what_was_compacted_is_compacted_again() -> None:
         compact_range(made, "t", 0, (0, 50), lambda offset: offset % 2 == 1)
         left = [offset for offset in KEPT if offset % 2 == 1 or offset >= 50]
         assert made.read("t", partition=0)["offset"].to_pylist() == left
-        state = made.connection.follower.newest_state()
+        state = made.connection.newest_state()
         state_invariants.check(state)

@@ -78,7 +78,7 @@ def test_a_range_of_another_cluster_or_of_a_later_state_is_not_planned_again() -
         for each in (planner, other):
             each.create_topic("t", partitions=1)
             each.append("t", pa.table({"value": ["v"]}))
-        state = planner.connection.follower.newest_state()
+        state = planner.connection.newest_state()
         plan = plan_range(state, topic_of(state, "t"), 0, OffsetRange(Offset(0), Offset(1)))
         assert planner.connection.replan(plan, Offset(0)) == plan
         with pytest.raises(InconsistentClusterId, match="deleted and created again"):

@@ -122,7 +122,7 @@ def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence
         values(cluster)
     for start, end, found in ((0, 3, [0, 1, 2]), (5, 6, [5])):
         assert cluster.read("t", partition=0, start=start, end=end)["offset"].to_pylist() == found
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     plan = plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(6)))
     stores = cluster.connection.stores(state)
     left = scan(plan, stores, ["offset"], cluster.connection.replan, fail_on_data_loss=False)
@@ -136,7 +136,7 @@ def planned(cluster: Cluster) -> RangeToRead:
         cluster.submit(FenceStore(StoreId(each)))
     for value in "345":
         write(cluster, value)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(6)))
 
 
@@ -197,7 +197,7 @@ def test_a_read_from_before_an_unclean_election_goes_on_with_what_is_left_if_it_
 
 # M: S-09
 def test_a_read_from_before_a_clean_election_and_a_roll_gives_the_same_records(cluster: Cluster) -> None:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     planned = plan_range(state, state.topics[TOPIC], 0, OffsetRange(Offset(0), Offset(3)))
     cluster.submit(FenceStore(StoreId("a")))
     cluster.alter("t", config={"rewrite.delete.delay.ms": 0})

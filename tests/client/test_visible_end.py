@@ -135,7 +135,7 @@ class Reader:
     def planned_end(self) -> int:
         """Spark's latest."""
         options = parse_read_options({"cluster": "/elsewhere", "subscribe": "t"})
-        state = self.cluster.connection.follower.newest_state()
+        state = self.cluster.connection.newest_state()
         plan = plan_read(state, options, self.cluster.connection.stores(state))
         return max((each.end for task in plan.tasks for each in task), default=0)
 

@@ -95,7 +95,7 @@ def test_a_coordinator_of_it_leads_a_cluster_on_s3_and_stops_in_time(
                 with cluster.producer() as producer:
                     assert producer.send("orders", value=b"tea").result().offset == 0
             with sparklog.connect(url) as cluster:
-                state = cluster.connection.follower.newest_state()
+                state = cluster.connection.newest_state()
                 assert state.coordinator.address == address
         finally:
             process.terminate()

@@ -83,7 +83,7 @@ def test_what_is_confirmed_is_what_the_command_line_does(tmp_path: Path, action:
     with redirect_stdout(io.StringIO()):
         assert run(["--cluster", other, *command_of(page)]) == 0
     with sparklog.connect(other) as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         assert summary(state) == after
     assert after != before
 

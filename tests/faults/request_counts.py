@@ -138,7 +138,7 @@ def large_rows() -> pa.RecordBatch:
 def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     """As a Spark job writes: planned once, uploaded by tasks, committed by one command."""
     connection = cluster.connection
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     now_ms = time.time_ns() // 1_000_000
     addresses = connection.addresses(state)
     plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)

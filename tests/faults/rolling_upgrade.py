@@ -127,7 +127,7 @@ class ReplacedCoordinators:
     def leader(self) -> int:
         """The port of the one that leads."""
         with sparklog.connect(self.running.url) as cluster:
-            state = cluster.connection.follower.newest_state()
+            state = cluster.connection.newest_state()
             return int(state.coordinator.address.rpartition(":")[2])
 
     def replace(self, port: int) -> None:

@@ -41,7 +41,7 @@ def write(cluster: Cluster, value: str, timeout_ms: int = 60_000) -> None:
 
 
 def newest(cluster: Cluster) -> ClusterState:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return state
 
 

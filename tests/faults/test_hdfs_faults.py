@@ -255,7 +255,7 @@ def test_append_in_doubt_that_is_sent_again_is_there_once(
     monkeypatch.setattr(upload, "_SETTLE_MS", HASTY_MS)
     log = hdfs.new_log()
     with hdfs.connect(log) as patient, hdfs.connect(log, 5 * HASTY_MS) as writer:
-        state = patient.connection.follower.newest_state()
+        state = patient.connection.newest_state()
         addresses = patient.connection.addresses(state)
         plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
         rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})

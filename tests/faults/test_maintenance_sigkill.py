@@ -46,7 +46,7 @@ def fill(log: MaintainedLog) -> None:
 
 def upload(log: MaintainedLog) -> Callable[[], None]:
     """Upload a write. The function returned commits it, and notes it in the model."""
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     addresses = log.cluster.connection.addresses(state)
     plan = plan_write(state, addresses, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     values = [b"slow", b"writer"]

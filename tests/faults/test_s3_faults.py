@@ -288,7 +288,7 @@ def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(s3: Spoi
 def test_append_in_doubt_that_is_sent_again_is_there_once(s3: Spoilt, fault: Fault) -> None:
     log = s3.new_log()
     with s3.connect(log) as patient, s3.connect_to_meet(Hang(), log) as writer:
-        state = patient.connection.follower.newest_state()
+        state = patient.connection.newest_state()
         addresses = patient.connection.addresses(state)
         plan = plan_write(state, addresses, new_command_id(), topic=TOPIC, compression=None, now_ms=1)
         rows = pa.record_batch({"value": [b"once"], "partition": pa.array([0], pa.int32())})

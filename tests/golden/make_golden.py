@@ -209,7 +209,7 @@ def groups(state: ClusterState) -> dict[str, object]:
 
 def contents(cluster: Cluster) -> dict[str, object]:
     """All records, and the parts of the state that outlive them, as plain values."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     chain = {
         "n": state.n,
         "chain_id": state.chain_id,

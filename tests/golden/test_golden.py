@@ -61,7 +61,7 @@ def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:
 def test_the_run_of_a_query_that_another_one_followed_stays_fenced(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         check_run(state, Application("query", 3, "run-2"))
         with pytest.raises(InvalidProducerEpoch):
             check_run(state, Application("query", 3, "run-1"))

@@ -31,7 +31,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "What comes after the plan stays: -1 is the high watermark that the plan saw.",
         "sparklog/client/delete_records.py",
         "    commands = [deletion.command for deletion in planned]\n",
-        "    newest = connection.follower.newest_state()\n"
+        "    newest = connection.newest_state()\n"
         "    commands = [\n"
         "        type(deletion.command)(deletion.command.topic_id, deletion.command.partition, newest.partitions_of(\n"
         "            newest.topics[deletion.command.topic_id])[deletion.command.partition].high_watermark)\n"

@@ -172,7 +172,7 @@ GUARDS: Final = (
         "stream-still-written-newest",
         "Whether a micro-batch is still written is looked up in the chain, not in what this process knows of it.",
         _WRITER,
-        "state = shared(options.cluster, options.storage).follower.newest_state()\n    known",
+        "state = shared(options.cluster, options.storage).newest_state()\n    known",
         "state = shared(options.cluster, options.storage).follower.state\n    known",
         (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
     ),

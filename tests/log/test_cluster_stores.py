@@ -196,7 +196,7 @@ def test_records_come_from_the_readers_zone(
 def test_a_store_whose_agent_is_silent_is_near_nobody(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLOG_ZONE", "south")
     reads = Reads(monkeypatch)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     registration = state.stores[StoreId("b")].registration
     cluster.submit(AgentDown(StoreId("b"), registration))
     read_all(cluster)
@@ -225,7 +225,7 @@ def test_a_slice_whose_first_reads_hang_is_not_waited_for_once_its_store_has_fai
 ) -> None:
     """A store that hangs, as `read_ahead` sees it: fetches that never end."""
     monkeypatch.setattr("sparklog.log.read.slices_ahead.in_background", lambda fetch: Hanging())
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     stores = cluster.connection.stores(state)
     plan = cluster._plan(state, "t", 0, None, None)
     stores = stores.at(msgspec.structs.replace(stores.addresses, zone="north"))

@@ -107,7 +107,7 @@ def test_rewrites_copy_keys_as_they_are_stored(monkeypatch: pytest.MonkeyPatch) 
 def stored_keys(cluster: Cluster) -> list[bytes]:
     """The keys of the headers in the sealed segments of topic t, ascending by offset."""
     keys: list[bytes] = []
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     partition = TopicPartition(state.topic_ids["t"], PartitionIndex(0))
     slices = state.slices.find(partition, OffsetRange(Offset(0), Offset(99)))
     store = cluster.connection.stores(state).get(StoreId("local"))

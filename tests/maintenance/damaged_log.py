@@ -131,7 +131,7 @@ class DamagedStores:
     def scanned(self, partition: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What a reader gets with failOnDataLoss=false."""
         connection = self.world.cluster.connection
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         topic, stores = topic_of(state, "t"), connection.stores(state)
         of = partition_of(state, topic, partition)
         plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))

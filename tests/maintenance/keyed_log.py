@@ -103,12 +103,12 @@ class KeyedLog:
 
     @property
     def key(self) -> TopicPartition:
-        state = self.log.cluster.connection.follower.newest_state()
+        state = self.log.cluster.connection.newest_state()
         return TopicPartition(state.topic_ids["t"], PartitionIndex(0))
 
     @property
     def cleaner(self) -> Cleaner | None:
-        state = self.log.cluster.connection.follower.newest_state()
+        state = self.log.cluster.connection.newest_state()
         return state.cleaners.get(self.key)
 
     def read(self) -> list[Row]:

@@ -108,14 +108,14 @@ class MaintainedLog:
 
     def planned(self, topic: str, partition: int = 0) -> RangeToRead:
         """A plan of everything, to be read later."""
-        state = self.cluster.connection.follower.newest_state()
+        state = self.cluster.connection.newest_state()
         found = topic_of(state, topic)
         of = partition_of(state, found, partition)
         return plan_range(state, found, partition, OffsetRange(of.log_start, of.high_watermark))
 
     def read_plan(self, plan: RangeToRead, *, fail_on_data_loss: bool = True) -> list[bytes]:
         connection = self.cluster.connection
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         stores = connection.stores(state)
         found = scan(plan, stores, ["value"], connection.replan, fail_on_data_loss=fail_on_data_loss)
         return [value for batch in found for value in batch.column(0).to_pylist()]
@@ -133,7 +133,7 @@ class MaintainedLog:
         return self._keys(retired=False)
 
     def _keys(self, *, retired: bool) -> set[str]:
-        state = self.cluster.connection.follower.newest_state()
+        state = self.cluster.connection.newest_state()
         names = {each.number: each.topic for each in state.retired}
         keys = [
             data_key(each.object, names.get(each.number) or state.topics[each.object.topic_id].name)
@@ -143,7 +143,7 @@ class MaintainedLog:
         return {key for each in keys for key in (each, index_key(each))}
 
     def retired(self) -> int:
-        state = self.cluster.connection.follower.newest_state()
+        state = self.cluster.connection.newest_state()
         return len(state.retired)
 
     def segments(self, topic: str, partition: int = 0) -> list[tuple[Offset, Offset]]:

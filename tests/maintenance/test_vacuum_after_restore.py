@@ -63,6 +63,6 @@ def test_a_vacuum_that_a_restore_overtakes_deletes_no_orphan_any_more(
 
 def objects(log: MaintainedLog, store: str) -> list[str]:
     """The keys of the objects of appends on a store, and of their indexes."""
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     opened = log.cluster.connection.stores(state).get(StoreId(store))
     return [each.key for each in opened.list_keys("append/")]

@@ -36,12 +36,12 @@ def test_no_offset_and_no_producer_of_a_chain_at_work_is_forgotten(log: Maintain
         for run in (run_roll, run_retention, run_vacuum):
             run(log.url, clock=wrong, console=SILENT)
         log.append("t", 0, 1)
-        state = log.cluster.connection.follower.newest_state()
+        state = log.cluster.connection.newest_state()
         assert (producer_id in state.producers, set(state.groups)) == (True, {"billing"})
     log.clock.at_ms += 8 * DAY_MS
     log.busy()
     log.retention()
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     assert (producer_id in state.producers, set(state.groups)) == (False, set()), "by then so much time has passed"
 
 
@@ -76,11 +76,11 @@ def test_a_job_that_is_days_ahead_of_the_store_does_not_begin(
     if in_force:
         committer = log.cluster.connection.committer
         committer.commit_here(committer.begin(ClaimCoordination(1, "one", "http://127.0.0.1:1")))
-    n = log.cluster.connection.follower.newest_state().n
+    n = log.cluster.connection.newest_state().n
     for run in (run_roll, run_retention, run_vacuum):
         with pytest.raises(InvalidInput, match="wanted a clock like that of memory://"):
             run(log.url, clock=log.clock, console=SILENT)
-    assert log.cluster.connection.follower.newest_state().n == n
+    assert log.cluster.connection.newest_state().n == n
     assert not list(log.store.list_keys(PROBES))
     log.check()
 
@@ -122,8 +122,8 @@ def test_a_job_that_is_days_ahead_of_a_coordinator_does_not_begin(log: Maintaine
     log.append("t", 0, 1)
     committer = log.cluster.connection.committer
     committer.commit_here(committer.begin(ClaimCoordination(1, "one", "http://127.0.0.1:1")))
-    n = log.cluster.connection.follower.newest_state().n
+    n = log.cluster.connection.newest_state().n
     for run in (run_roll, run_retention, run_vacuum):
         with pytest.raises(InvalidInput, match="wanted a clock like that of coordinator one"):
             run(log.url, clock=HandClock(log.clock.at_ms + DAY_MS + 1), console=SILENT)
-    assert log.cluster.connection.follower.newest_state().n == n
+    assert log.cluster.connection.newest_state().n == n

@@ -152,7 +152,7 @@ def _keys_of_test_servers() -> Iterator[None]:
 
 def access_to(cluster: Cluster) -> dict[str, str]:
     """The options that say how the stores of the cluster are reached, but for secrets."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     plain = cluster.connection.addresses(state).settings.plain
     return {f"storage.{name}": value for name, value in plain.items()}
 

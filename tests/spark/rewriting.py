@@ -12,7 +12,7 @@ from tests.kit.silent_console import SILENT
 def roll_and_delete(cluster: Cluster, topic: str) -> None:
     """Every record of the topic is in sealed segments from now on, and the objects that held them are gone."""
     url = cluster.connection.url
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     named = {data_key(each.object, topic) for each in state.objects}
     cluster.alter(topic, config={"rewrite.delete.delay.ms": 0})
     run_roll(url, topics=[topic], everything=True, console=SILENT)

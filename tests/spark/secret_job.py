@@ -87,7 +87,7 @@ class Program:
             cluster.append("t", pa.table({"value": [os.urandom(INCOMPRESSIBLE)]}))
             assert cluster.describe("t").records == 10
             connection = cluster.connection
-            state = connection.follower.newest_state()
+            state = connection.newest_state()
             opened, addresses = connection.stores(state), connection.addresses(state)
             store = opened.get(next(iter(state.stores)))
             task = Stores(addresses)

@@ -40,14 +40,14 @@ def landed(read: Read) -> list[int]:
 
 def uploads(cluster: Cluster, since: int = 0) -> int:
     """The append objects of writes that began with this entry or later. A speculative task may upload late."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     names = [parse_data_key(each.key) for each in store.list_keys("append/")]
     return sum(name is not None and not name.is_index and name.n0 >= since for name in names)
 
 
 def named(cluster: Cluster) -> int:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return len(state.objects)
 
 

@@ -49,7 +49,7 @@ def writing(**options: str) -> WriteOptions:
 
 
 def tasks(log: Cluster, **options: str) -> list[list[RangeToRead]]:
-    state = log.connection.follower.newest_state()
+    state = log.connection.newest_state()
     return plan_read(state, reading(**options), log.connection.stores(state)).tasks
 
 

@@ -42,7 +42,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def replicas(cluster: Cluster, partition: int = 0) -> str:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     value = state.partitions_of(state.topics[TOPIC])[partition].replication
     return f"{roles(value)} {ends(value)}"
 

@@ -79,7 +79,7 @@ def _names(state: ClusterState) -> dict[int, str]:
 def state() -> None:
     """Show the newest entry of the chain, FLOOR, the newest snapshot, and counts of what the state consists of."""
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         follower = cluster.connection.follower
         show_document(
             {
@@ -129,7 +129,7 @@ def write(
     if not write_id:
         raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         applied = state.results.labelled(write_id)
         if COMMAND_ID.fullmatch(write_id) and (by_id := state.results.get(CommandId(write_id))) is not None:
             applied.append(by_id)

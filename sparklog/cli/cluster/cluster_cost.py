@@ -61,7 +61,7 @@ def cost(
         raise InvalidOption(f"--prices: {path} is not TOML: {error}") from error
     listed = prices_of(provider, tables, prices or "conf/prices.toml")
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         status("counting the entries of the last day")
         usage = counted_day(cluster.connection, state, now_ms())
     report = cost_report(usage, provider, listed, reads_per_day=reads_per_day, gib_out_per_day=gib_out_per_day)

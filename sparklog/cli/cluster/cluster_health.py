@@ -75,7 +75,7 @@ def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, 
     with _connected(url) as cluster:
         status("asking the coordinator and the stores")
         coordinator = check_coordinator(cluster.connection)
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         return _report(cluster, state, coordinator, check_stores(cluster.connection, state))
 
 

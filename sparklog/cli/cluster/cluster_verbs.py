@@ -129,7 +129,7 @@ def info() -> None:
     from sparklog.storage.open_store import registered_url
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         url = cluster.connection.url
         stores = [
             {

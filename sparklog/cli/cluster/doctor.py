@@ -95,7 +95,7 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
             return
     try:
         with connect() as cluster:
-            state = cluster.connection.follower.newest_state()
+            state = cluster.connection.newest_state()
             opened = cluster.connection.stores(state)
             stores = {"metadata": cluster.connection.follower.store}
             for store_id, store in state.stores.items():

@@ -79,7 +79,7 @@ def list_stores() -> None:
     from sparklog.storage.open_store import registered_url
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         rows = store_rows(state, replica_counts(state), partial(registered_url, cluster.connection.url))
     by_registration = sorted(rows, key=lambda row: row.registration)
     show_rows(map(json_row, by_registration), empty="no stores")

@@ -227,7 +227,7 @@ def status() -> None:
     from sparklog.wire.job_messages import last_run
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         runs = dict(state.jobs.items())
         try:
             jobs = scheduled(cluster.connection)

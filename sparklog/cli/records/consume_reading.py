@@ -99,7 +99,7 @@ class AloneReader(RebalanceListener):
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
         """Assign the partitions to read, each at its first offset. Raises the errors of `tables`."""
         self._cluster, self._wanted = cluster, wanted
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
         chosen = tuple(dict.fromkeys(wanted.partitions))
         partitions = [(topic, partition) for topic in topics for partition in chosen_partitions(state, topic, chosen)]
@@ -226,7 +226,7 @@ class AloneReader(RebalanceListener):
 
     def _partition(self, place: Place) -> Partition:
         """Return the newest state of partition `place`. Raises UnknownTopicOrPartition if its topic was deleted."""
-        state = self._cluster.connection.follower.newest_state()
+        state = self._cluster.connection.newest_state()
         return self._in(state, place)
 
     def _in(self, state: ClusterState, place: Place) -> Partition:
@@ -249,7 +249,7 @@ class MemberReader(RebalanceListener):
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
         """Join the group. Raises the errors of `tables`."""
         self._wanted = wanted
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         topics = subscription(state, wanted.topics, wanted.pattern).names(state)
         self._ranges = {
             (topic, int(partition.partition)): offsets_to_print(cluster, topic, partition, wanted.offset)

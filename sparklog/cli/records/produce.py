@@ -154,7 +154,7 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
     from sparklog.core.lookup import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     target = topic_of(state, topic)
     if partition is not None:
         partition_of(state, target, partition)

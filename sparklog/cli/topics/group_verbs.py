@@ -31,7 +31,7 @@ def list_groups() -> None:
     from sparklog.core.groups.lag import group_lags
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
     lags = group_lags(state)
     show_rows([json_row(group_row(lags.of(state.groups[name]))) for name in sorted(state.groups)], empty="no groups")
 

@@ -52,7 +52,7 @@ def list_replicas(
     from sparklog.core.placement.replica_health import is_offline, is_under_replicated
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         rows: list[PartitionRow] = []
         for of in [topic_of(state, name) for name in (sorted(state.topic_ids) if topic is None else [topic])]:
             wanted = [
@@ -110,7 +110,7 @@ def move(
         raise InvalidOption("wanted exactly one of --to ID,ID,…, --off ID and --cancel")
     _check_topic_given(topic, partition, wanted_by="--to" if to is not None else None)
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         chosen = partitions_named(state, topic, partition)
         if to is not None:
             moves: tuple[Move, ...] = moves_to(chosen, [StoreId(store) for store in to.split(",")])
@@ -174,7 +174,7 @@ def elect(
 
     _check_topic_given(topic, partition, wanted_by="--store" if store is not None else "--unclean" if unclean else None)
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         chosen = partitions_named(state, topic, partition)
         elections = preferred_elections(state, chosen) if store is None else elections_of(StoreId(store), chosen)
         planned = outcomes_of_elections(state, elections, unclean=unclean)

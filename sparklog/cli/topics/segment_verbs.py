@@ -63,7 +63,7 @@ def list_segments(
     from sparklog.storage.keys import data_key
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         rows = [
             json_row(row)
             for chosen in chosen_partitions(state, topic_of(state, topic), partition)
@@ -103,7 +103,7 @@ def dump(
     from sparklog.core.reading.plan import slices_to_read
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         chosen = partition_of(state, topic_of(state, topic), partition)
         parts = slices_to_read(state, chosen, _slices(state, chosen, offset, num))
         failures: dict[int, SparklogError] = {}
@@ -145,7 +145,7 @@ def verify(
 
     rows = []
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         of = topic_of(state, topic)
         chosen = chosen_partitions(state, of, partition)
         rows = list(verified_rows(cluster, of.topic_id, {part.partition for part in chosen}, store))
@@ -215,7 +215,7 @@ def _batches(
     from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     stores = cluster.connection.stores(state)
     holders = stores.holding(part)
     last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}

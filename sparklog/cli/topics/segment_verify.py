@@ -26,7 +26,7 @@ def verified_rows(
     `stores`: only objects on these stores; if empty, on all. Raises BrokerIdNotRegistered for a store that the cluster
     does not have.
     """
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     chosen = [registered_store(state, StoreId(store)).store for store in stores]
     opened = cluster.connection.stores(state)
     asked = frozenset(chosen or state.registrations())
@@ -50,7 +50,7 @@ def _row(
     if replica.check is None:
         result = replica.error
     elif not replica.check.is_whole:
-        now = cluster.connection.follower.newest_state()
+        now = cluster.connection.newest_state()
         slices = slices_still_held(now, object_, replica.store)
         if not slices:
             return None

@@ -114,7 +114,7 @@ def list_topics() -> None:
     from sparklog.core.lookup import topic_of
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         rows = [json_row(topic_row(state, topic_of(state, name))) for name in sorted(state.topic_ids)]
     show_rows(rows, empty="no topics")
 
@@ -130,7 +130,7 @@ def describe(topic: str = NAME) -> None:
     from sparklog.core.describe.topic_rows import describe_topic
 
     with connect() as cluster:
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         described = describe_topic(state, topic)
     cuts_ms = _next_cuts_ms(state, topic)
     partitions = [
@@ -363,7 +363,7 @@ def _at_newest(cluster: Cluster, topic: str, partition: PartitionRow) -> int | N
     """
     from sparklog.core.types import OffsetRange, TopicPartition
 
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     key = TopicPartition(state.topic_ids[topic], partition.partition)
     readable = OffsetRange(partition.log_start, partition.high_watermark)
     newest = state.slices.find(key, readable).columns["max_timestamp_us"]
@@ -374,7 +374,7 @@ def _at_newest(cluster: Cluster, topic: str, partition: PartitionRow) -> int | N
 def _topic(cluster: Cluster, name: str) -> Topic:
     from sparklog.core.lookup import topic_of
 
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return topic_of(state, name)
 
 

@@ -105,7 +105,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         (topics and pattern, or neither), UnknownTopicOrPartition.
         """
         with self._alone():
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             wanted = subscription(state, topics, pattern)
             self._reading.begin(wanted, listener)
 
@@ -116,7 +116,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         commits are refused while the group has members. Raises InvalidInput, UnknownTopicOrPartition.
         """
         with self._alone():
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             wanted = assignment(state, partitions)
             self._reading.begin(wanted, None)
             self._reading.take_share()
@@ -240,7 +240,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             held = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
             return sum(
                 lag_of(at, partition.log_start, partition.high_watermark)
@@ -311,7 +311,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """
         with self._alone():
             group = self._group_to_commit_to()
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             row = committed(state, group).get((place[0], place[1]))
             return None if row is None else row.offset
 

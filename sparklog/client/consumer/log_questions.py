@@ -26,13 +26,13 @@ class LogQuestions:
     def topics(self) -> list[str]:
         """The names of all topics, in ascending order."""
         with self._alone():
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             return sorted(state.topic_ids)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """The indexes of a topic's partitions; None if there is no such topic."""
         with self._alone():
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             known = state.topic_named(topic)
             return None if known is None else set(range(known.partitions))
 
@@ -59,10 +59,10 @@ class LogQuestions:
 
     def _partitions(self, places: Iterable[Place]) -> dict[Place, Partition]:
         with self._alone():
-            state = self._connection.follower.newest_state()
+            state = self._connection.newest_state()
             wanted = [checked_place(place) for place in places]
             return {(topic, index): partition_of(state, topic_of(state, topic), index) for topic, index in wanted}
 
     def _now(self) -> tuple[ClusterState, Stores]:
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         return state, self._connection.stores(state)

@@ -221,7 +221,7 @@ class ConsumerReading:
 
     def _was_removed(self, unread: Unread) -> bool:
         """True if, in the newest state, the partition is gone, or its log start is above the consumer's position."""
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         partition = state.partitions.get(unread.key)
         return partition is None or self.position(unread.key).offset < partition.log_start
 
@@ -314,7 +314,7 @@ class ConsumerReading:
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and the errors of `settle`.
         """
         self.settle()
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         self.positions.seek(state, dict.fromkeys(keys, target))
         self.moves += 1
 
@@ -359,7 +359,7 @@ class ConsumerReading:
 
     def has_landed(self, command: CommitOffsets) -> bool:
         """True if the group's committed offsets are exactly those of this command, by the newest state."""
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         present = self._shares.committed(state)
         rows = [(present.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
         return all(known is not None and known.offset == offset for known, offset in rows)

@@ -94,7 +94,7 @@ class GroupMember:
         self._owner.check()
         before = self.generation
         asked_ms = self._clock.monotonic_ms()
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         group, coordinator = state.groups.get(self.group), state.coordinator
         if group is None or group.member(self.member_id) is None:
             self._join()
@@ -113,7 +113,7 @@ class GroupMember:
     def starts(self) -> dict[Place, int]:
         """The group's committed offset in each of this member's partitions that has a committed offset."""
         self._owner.check()
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         offsets = committed(state, self.group)
         return {place: offsets[place].offset for place in self.assigned if place in offsets}
 
@@ -150,7 +150,7 @@ class GroupMember:
         InvalidCommitOffsetSize.
         """
         self._owner.check()
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
         self._commits += 1
         fence = generation or self.generation
@@ -215,7 +215,7 @@ class GroupMember:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         self._take_over(state)
 
     def _take_over(self, state: ClusterState) -> None:

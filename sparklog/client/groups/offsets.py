@@ -32,7 +32,7 @@ def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
 
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
     """Commit these offsets to a group without members: all of them, or nothing; see `Cluster.commit_offsets`."""
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
     connection.submit(command)
 

@@ -65,7 +65,7 @@ def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
     """Plan a reset from the newest state. Commits nothing. For parameters and errors see `planned_resets`."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
 
 

@@ -34,7 +34,7 @@ def plan_and_upload(
     sticky = int(command_id[:4], 16)  # by chance, so that keyless records of many writes are spread over the partitions
     deadline = Deadline(timeout_ms)
     for _ in tries(deadline):
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         plan = plan_write(
             state,
             connection.addresses(state),

@@ -267,7 +267,7 @@ class Transaction:
         if not offsets:
             raise InvalidInput(f"wanted the offsets of group {group}, found none")
         named = {**self._named, **offsets}
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         self._offsets = commit_with_records(state, group, named)
         self._of, self._named = group, named
 

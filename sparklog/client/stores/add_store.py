@@ -63,7 +63,7 @@ def add_store(
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, NotEnoughReplicas (see
     `announce`), ChainDamaged (a damaged OWNER mark), and the store's errors.
     """
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
     others = [(other.store, registered_url(connection.url, other.url)) for other in state.stores.values()]
     target = connection.open_store(store, url)
@@ -93,7 +93,7 @@ def add_store(
     _claim(store, target, lineage, connection.url)
     announced, number = announce(connection, store, target)
     connection.submit(command(mark.incarnation, announced, number))
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     return registered_store(state, store)  # raises if it was removed again meanwhile
 
 
@@ -104,7 +104,7 @@ def remove_store(connection: Connection, store: StoreId) -> None:
     last one that may have copies of the metadata.
     """
     result = connection.submit(removal(connection, store))
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     stores, ancestors = connection.stores(state), len(state.ancestors)
     others = sorted(state.registrations().keys() - {store})
     for other in others:
@@ -114,7 +114,7 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 
 def removal(connection: Connection, store: StoreId) -> RemoveStore:
     """Return the command that removes a store, with the other stores that may have copies of the metadata."""
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     others = {
         other: number
         for other, number in state.registrations().items()
@@ -130,7 +130,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     new store will get. Raises NotEnoughReplicas if a store that may have a mirror can't be reached, and
     InconsistentClusterId if the chain of a restored cluster owns one of the stores by now.
     """
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     stores, ancestors = connection.stores(state), len(state.ancestors)
     copies = effective_cluster(state.config).metadata_copies if state.config else 0
     others = [other for other in state.stores.values() if other.store != store]

@@ -45,7 +45,7 @@ def lost_while_fenced(
     """
     if not store.fenced:
         return ()
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     search = _lost(state, store.store)
     ends = _outcome(search, connection, target)
     if ends:

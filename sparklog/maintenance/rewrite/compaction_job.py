@@ -91,7 +91,7 @@ class CompactionJob:
 
         If a partition's swaps would be refused now, its row is postponed and has no work.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         clock_ms = frame.job_time(state)
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
@@ -125,7 +125,7 @@ class CompactionJob:
         return list(self._rows.values())
 
     def _compact(self, frame: JobFrame, round_: Sequence[PartitionToCompact]) -> None:
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         ordered = [order for due in round_ if (order := self._order(frame, state, due)) is not None]
         reads = _reads(frame, state, ordered) if ordered else []
         if not ordered:
@@ -214,7 +214,7 @@ class CompactionJob:
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                state = frame.connection.follower.newest_state()
+                state = frame.connection.newest_state()
                 refusal = obstacle(state, key)
                 postponed = refusal is not None and result.landed is Landed.NO
                 self._note(planned, WorkOutcome.POSTPONED if postponed else WorkOutcome.FAILED, str(result))
@@ -226,7 +226,7 @@ class CompactionJob:
             self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
         if refused:
             self._note(planned, None, f"{len(swaps) - len(refused)} of {len(swaps)} rewrites took effect")
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             partition = state.partitions.get(key)
             if others or partition is None or any(swap.end > partition.log_start for swap in refused):
                 self._plan_again(frame, state, planned)
@@ -272,7 +272,7 @@ class CompactionJob:
             self._again += [] if again is None else [again]
 
     def _fail(self, frame: JobFrame, order: _Ordered, message: str) -> None:
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         unchanged = _still_there(state, order.planned) is not None
         self._plan_again(frame, state, order.planned)
         self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)

@@ -57,7 +57,7 @@ class RollJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Return a row for each partition with segments that are due."""
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
                 due = plan_roll(state, topic, partition, frame.now_ms, everything=self._everything)
@@ -100,7 +100,7 @@ class RollJob:
 
         Segments that changed since the plan, or whose swap would be refused now, are left out.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         orders = []
         for segment in pack:
             slices = _slices(state, segment)
@@ -127,7 +127,7 @@ class RollJob:
             if outcome.rewritten is not None:
                 uploaded.append((rolled, outcome.rewritten))
                 continue
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             unchanged = _slices(state, rolled.segment) is not None
             self._note(rolled.segment, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, outcome.error)
         submissions = [
@@ -138,7 +138,7 @@ class RollJob:
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
                 self._note(rolled.segment, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                state = frame.connection.follower.newest_state()
+                state = frame.connection.newest_state()
                 refusal = obstacle(state, _key(rolled.segment))
                 if refusal is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
                     self._note(rolled.segment, WorkOutcome.POSTPONED, str(refusal))

@@ -86,7 +86,7 @@ def _places(frame: JobFrame) -> Iterator[_Place]:
     """Yield the metadata itself, then each store that may have copies of it, except fenced stores."""
     root = frame.connection.follower.store
     yield _Place("metadata", lambda: root)
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     if not effective_cluster(state.config).metadata_copies:
         return
     stores = frame.connection.stores(state)

@@ -36,7 +36,7 @@ class RetentionJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Return a row for each partition with slices to drop."""
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         for topic in frame.chosen_topics(state):
             for partition in state.partitions_of(topic):
                 index = partition.partition

@@ -104,7 +104,7 @@ def search_store(payload: bytes) -> bytes:
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
     """Return the result of each search, in order. The result of a search that an error ended has `failed` 1."""
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     addresses = frame.connection.addresses(state)
     results: list[OrphansFound] = []
     for round_ in chunks(searches, frame.tasks.tasks_at_once):
@@ -126,7 +126,7 @@ def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSea
     """
     searches: list[OrphanSearch] = []
     failed: list[PartitionResult] = []
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     named = NamedUploads(state)
     for store in state.registrations():  # a fenced one is searched when it is back
         try:
@@ -178,7 +178,7 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     If such an upload is still in progress, it fails as a whole. Returns a row for each store with dropped uploads, or
     with a failure.
     """
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     before_ms = frame.job_time(state) - effective_cluster(state.config).floor_delay_ms
     stores, registered = frame.connection.stores(state), state.registrations()
     urls = {registered_url(frame.connection.url, state.stores[store].url) for store in registered}

@@ -76,7 +76,7 @@ class RecoveryJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Return a row for each replica with objects to read or fetch, store by store, with the cost."""
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         self._n = EntryNumber(state.n)
         for store in self._stores or sorted(state.stores):
             registered = registered_store(state, store)
@@ -114,7 +114,7 @@ class RecoveryJob:
         for store in self._due:
             self._whole[store] |= repair.repaired.get(store, set())
             self._raise_point(frame, store, repair.registrations)
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         stores = frame.connection.stores(state)
         for store, reason in CheckpointFiles().write(state, stores).items():
             self._note(store, [], None, f"its checkpoints were not written: {reason}")
@@ -124,7 +124,7 @@ class RecoveryJob:
 
     def _checked(self, frame: JobFrame, store: StoreId) -> list[Damage]:
         """Read the objects that are due on a store. Read damaged ones again; return those that are still damaged."""
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         check_registered(frame, state, store)
         wanted = sum(len(replica.numbers) for replica in self._due[store])
         damaged: list[ObjectNumber] = []
@@ -153,7 +153,7 @@ class RecoveryJob:
         """Yield the objects of a replica that are due, except those that the chain has dropped since the plan."""
         for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
             numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             named = [(number, state.objects.get(number)) for number in numbers]
             for number, object_ in named:
                 if object_ is not None:
@@ -165,7 +165,7 @@ class RecoveryJob:
         The first read may have failed by chance, or retention may have deleted the object meanwhile.
         """
         objects = {}
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         for number, slices in held_slices(state, store, damaged).items():
             named = state.objects.get(number)
             if named is not None:
@@ -185,7 +185,7 @@ class RecoveryJob:
     def _fill(self, frame: JobFrame, store: StoreId, due: Sequence[ReplicaToCheck], repair: Repair) -> None:
         """Fetch the objects that the store lacked at the time of the plan, unless it has got them since."""
         objects = []
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
         held = held_slices(state, store, lacking)
         for number, slices in slices_by_object(state, lacking).items():
@@ -205,7 +205,7 @@ class RecoveryJob:
         Usually a report that an object was copied leads to the election. But after records were given up, by this run
         or by an earlier one that was killed, there may be nothing left to copy, so no report comes.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         elections = tuple(
             Election(partition.topic_id, partition.partition)
             for topic in frame.chosen_topics(state)
@@ -228,7 +228,7 @@ class RecoveryJob:
         store that got a new registration when this run reported a loss, that registration.
         """
         registration = registrations.get(store, self._registrations[store])
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         registered = state.stores.get(store)
         if registered is None or registered.registration != registration or registered.fenced:
             return

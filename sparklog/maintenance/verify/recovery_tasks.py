@@ -110,7 +110,7 @@ def checked(
 
     Raises BrokerIdNotRegistered, and errors of running tasks.
     """
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     addresses, incarnation = frame.connection.addresses(state), registered_store(state, store).incarnation
     orders = [CheckOrder(addresses, store, incarnation, tuple(pack), mend) for pack in packs]
     bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])

@@ -118,7 +118,7 @@ class Repair:
         holders: dict[ObjectNumber, set[StoreId]] = {}
         asked: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         registered = state.registrations()
         for number, slices in slices_by_object(state, by_object).items():
             object_ = msgspec.structs.replace(by_object[number][0].object, slices=tuple(slices))
@@ -209,7 +209,7 @@ class Repair:
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
         """Return the numbers of the objects that have a slice which, by the chain, no store holds."""
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
         return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
 
@@ -220,7 +220,7 @@ class Repair:
         """
         if not numbers:
             return
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         registration = check_registered(self._frame, state, store)
         reports = replica_reports(state, store, unfinished_replicas(state, store), numbers)
         if reports:
@@ -254,14 +254,14 @@ class Repair:
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Report the damaged objects as lost. In the chain, the logs of the store's replicas then end before them."""
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         registration = check_registered(self._frame, state, store)
         held = _held_ends(state, store, damages)
         incarnation = state.stores[store].incarnation
         if not held:
             return
         self._frame.commit(ReportLoss(store, registration, incarnation, held, harmless=True))
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
@@ -270,7 +270,7 @@ class Repair:
         Call it only for objects that another store has whole. If another process has filled the store meanwhile, the
         chain says that the store has the new copies, so they stay.
         """
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
         target = stores.get(store)
         stores.check_owner(store)
@@ -281,7 +281,7 @@ class Repair:
                 damaged = _damaged_parts(outcome.check)
                 if not damaged:
                     continue
-                state = self._frame.connection.follower.newest_state()
+                state = self._frame.connection.newest_state()
                 if held_slices(state, store, [object_.named.number]):
                     continue
                 if StoredPart.OBJECT in damaged:
@@ -301,7 +301,7 @@ class Repair:
             if (source := self._whole.get(damage.number)) is not None
             for key in partitions_of(damage.object.slices)[:1]
         ]
-        state = self._frame.connection.follower.newest_state()
+        state = self._frame.connection.newest_state()
         addresses = self._frame.connection.addresses(state)
         for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
             orders = [FetchOrder(addresses, store, state.stores[store].incarnation, pack) for pack in round_]
@@ -327,7 +327,7 @@ class Repair:
         left: list[Damage] = []
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             outcomes = checked(self._frame, store, round_, mend=True)
-            state = self._frame.connection.follower.newest_state()
+            state = self._frame.connection.newest_state()
             held = held_slices(state, store, [object_.named.number for object_, _ in outcomes])
             for object_, outcome in outcomes:
                 is_named = bool(state.objects.present([object_.named.number]))

@@ -66,7 +66,7 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
     `damages`: the damage to this object on each store that has it. `note` is called with each slice's outcome.
     """
     object_ = damages[0].object
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     stores = frame.connection.stores(state)
     index = _index(stores, damages)
     for slice_ in dict.fromkeys(slice_ for damage in damages for slice_ in damage.object.slices):
@@ -85,7 +85,7 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
             else:
                 outcome, message = _swapped(frame, slice_, left, damages, stores)
         except SparklogError as error:
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN
             message = f"{object_.key}: what is left of {place} could not be saved: {error}"
         for damage in damages:
@@ -193,7 +193,7 @@ def _swapped(
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
-    state = frame.connection.follower.newest_state()
+    state = frame.connection.newest_state()
     partition = state.partitions.get(key)
     if partition is None:
         return WorkOutcome.OVERTAKEN, f"{object_.key}: its topic was deleted"

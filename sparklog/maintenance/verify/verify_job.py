@@ -107,7 +107,7 @@ class VerifyJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Return a row per store and topic, and one for the metadata unless topics or stores were chosen."""
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         wanted = self._wanted(frame, state)
         for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
             requests = REQUESTS_PER_OBJECT * sums.objects + sums.reads
@@ -144,7 +144,7 @@ class VerifyJob:
 
         A part that can't be read does not stop the others.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         wanted = self._wanted(frame, state)
         self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
         self._verify_objects(frame, state, wanted)
@@ -164,11 +164,11 @@ class VerifyJob:
         """
         for store in stores:
             try:
-                state = frame.connection.follower.newest_state()
+                state = frame.connection.newest_state()
                 target = frame.connection.stores(state).get(store.store)
                 check_incarnation(target, store.incarnation)
             except AnotherIncarnation as error:
-                state = frame.connection.follower.newest_state()
+                state = frame.connection.newest_state()
                 now = state.stores.get(store.store)
                 if now is None or now.registration != store.registration or now.fenced:
                     continue
@@ -210,7 +210,7 @@ class VerifyJob:
                 self._rows[store, topic] = msgspec.structs.replace(row, done=row.done + work)
         if not outcome.differing:
             return
-        now = frame.connection.follower.newest_state()
+        now = frame.connection.newest_state()
         for at, checks in outcome.differing:
             for replica in checks:
                 self._compare(now, order.objects[at], checks, replica)
@@ -263,7 +263,7 @@ class VerifyJob:
             return
         for store in stores:
             try:
-                state = frame.connection.follower.newest_state()
+                state = frame.connection.newest_state()
                 target = frame.connection.stores(state).get(store.store)
                 self._take_chain(verify_mirror(chain, store.store, target, head.state.chain_id))
             except SparklogError as error:
@@ -284,7 +284,7 @@ class VerifyJob:
 
         Only the stores to verify are searched. One that does not answer or can't be listed is left out.
         """
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         floor = state.floor
         searches, _ = orphan_searches(frame, floor)
         searches = [search for search in searches if search.store in wanted.stores - self._silent]

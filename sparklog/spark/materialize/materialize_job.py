@@ -95,7 +95,7 @@ class MaterializeJob:
         rows = empty_rows(self._session, self._table.layout)
         if self._delta.exists():
             _new_columns(self._delta, rows.schema, self._table)
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         topic = topic_of(state, self._topic)
         due = self._due(state, topic)
         for partition, range_ in due.items():
@@ -107,7 +107,7 @@ class MaterializeJob:
         try:
             self._prepare()
             self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             target = self._due(state, topic_of(state, self._topic))
             self._steps(frame, target)
             self._renew(frame)
@@ -168,7 +168,7 @@ class MaterializeJob:
         total = sum(range_.offsets.end - range_.offsets.start for range_ in target.values())
         overtaken = 0
         while overtaken < MOST_OVERTAKEN:
-            state = frame.connection.follower.newest_state()
+            state = frame.connection.newest_state()
             topic = topic_of(state, self._topic)
             due = _within(self._due(state, topic), target)
             before = self._before(state, topic)
@@ -286,7 +286,7 @@ class MaterializeJob:
         age_ms = frame.now_ms - _ms(self._last_commit.committed_at)
         if age_ms < RENEW_MS:
             return
-        state = frame.connection.follower.newest_state()
+        state = frame.connection.newest_state()
         before = self._before(state, topic_of(state, self._topic))
         if self._commit(frame, next_step(before, {}, 1)):
             self._warnings.append("an empty commit repeats the position before Delta drops the entry that holds it")

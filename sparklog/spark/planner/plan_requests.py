@@ -106,7 +106,7 @@ def _stores(payload: bytes) -> bytes:
     try:
         options = read_options_of_any(given, default_cluster())
         connection = shared(options.cluster, options.storage)
-        addresses = connection.addresses(connection.follower.newest_state())
+        addresses = connection.addresses(connection.newest_state())
     except SparklogError:
         return b"null"
     return msgspec.json.encode([registered_url(addresses.cluster, url) for url in addresses.urls.values()])
@@ -124,7 +124,7 @@ def _plan_read(payload: bytes) -> bytes:
     connection = shared(options.cluster, options.storage)
 
     def plan() -> PlannedTasks:
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         stores, addresses = addresses_for(connection, state, options.zone)
         made = plan_read(state, options, stores)
         ignored = warning_of(options.ignored)

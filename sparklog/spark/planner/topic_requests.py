@@ -41,7 +41,7 @@ def _topics(admin: Admin, request: _TopicRequest) -> list[str]:
 
 def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
     """The properties of a topic: partitions, replication factor and its own config; None if there is no such topic."""
-    state = admin.connection.follower.newest_state()
+    state = admin.connection.newest_state()
     topic = state.topic_named(request.topic)
     if topic is None:
         return None
@@ -90,7 +90,7 @@ def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
     Raises PolicyViolation if the topic has had records, unless `with_records` is set. A record that is written after
     this check is deleted with the topic.
     """
-    state = admin.connection.follower.newest_state()
+    state = admin.connection.newest_state()
     topic = state.topic_named(request.topic)
     if topic is None:
         return False

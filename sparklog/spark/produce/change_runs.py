@@ -52,14 +52,14 @@ def run_changes(
         raise InvalidOption("--changes: wanted an existing topic, without --create, --txn-app-id and --txn-version")
     console = console or stderr_console()
     with closing(Connection(target.cluster)) as connection:
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         topic_id = topic_of(state, target.topic, advice=": create it first").topic_id
     session = spark()
     check_delta(session)
     table = DeltaTable(session, source.path or source.table or "")
     app_id, end = changes_app_id(table.table_id(), topic_id), table.last_version() + 1
     with closing(Connection(target.cluster)) as connection:
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         known, first = app_id in state.applications, first_version(state, app_id, starting_version or 0)
     if known and starting_version is not None:
         raise InvalidOption(

@@ -141,7 +141,7 @@ class _Produce:
                 return self._write(frame, columns, created=not exists)
 
     def _write(self, frame: DataFrame, columns: dict[str, Column], *, created: bool) -> ProduceReport:
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         before = state.n
         if self.bad_rows.topic is not None:
             columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
@@ -203,14 +203,14 @@ class _Produce:
     # ---- before ---------------------------------------------------------------------------------
 
     def _was_written(self, transaction: ApplicationVersion) -> bool:
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         before = state.applications.get(transaction.app_id)
         return before is not None and before.has_written(transaction.version)
 
     # ---- after ----------------------------------------------------------------------------------
 
     def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
-        state = self.connection.follower.newest_state()
+        state = self.connection.newest_state()
         applied = [command for command in state.results.labelled(self.write_id) if command.n > before]
         topic = state.topic_named(self.target.topic)
         results = [result for _, result in self.connection.follower.results(applied) if result.label == self.write_id]

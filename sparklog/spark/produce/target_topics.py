@@ -66,7 +66,7 @@ class WrittenTopics:
         Conflict or InvalidPartitions if the topic for good rows exists but differs from `create`. If a topic is to be
         created, raises every error that its creation would raise.
         """
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
         if self._dead_letter_topic is not None:
             wanted = None if self._create is None else NewTopic()
@@ -77,7 +77,7 @@ class WrittenTopics:
 
     def config(self) -> TopicConfig:
         """The config of the topic for good rows, or the config that it would get if it does not exist yet."""
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         topic = state.topic_named(self._topic)
         if topic is not None:
             return state.topic_config(topic)
@@ -108,11 +108,11 @@ class WrittenTopics:
 
         A topic that was created again under its name counts as deleted.
         """
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
 
     def _exists(self, name: str) -> bool:
-        state = self._connection.follower.newest_state()
+        state = self._connection.newest_state()
         return state.topic_named(name) is not None
 
     def _create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:

@@ -71,6 +71,6 @@ class BatchReader(DataSourceReader):
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StoreAddresses]:
         from sparklog.client.plans.read_plan import plan_read
 
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         stores, addresses = addresses_for(connection, state, self.options.zone)
         return plan_read(state, self.options, stores), addresses

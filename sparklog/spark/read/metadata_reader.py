@@ -61,7 +61,7 @@ class MetadataReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plan the read. Return a partition for each ROWS_PER_TASK rows of the state, or ENTRIES_PER_TASK entries."""
         connection = shared(self.options.cluster, self.options.storage)
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         if self.table == "writes":
             tasks = plan_writes(state, connection.addresses(state))
             return [InputPartition(msgspec.msgpack.encode(task)) for task in tasks]

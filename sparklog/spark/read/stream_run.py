@@ -61,7 +61,7 @@ class StreamRun:
         """Let this run end at the present high watermarks."""
         from sparklog.client.plans.stream_plan import newest_positions
 
-        self.target = newest_positions(self._connection().follower.newest_state(), self.options.read, None)
+        self.target = newest_positions(self._connection().newest_state(), self.options.read, None)
 
     def end_after(self, begin: StreamPositions, *, takes_all: bool) -> StreamPositions:
         """Return the end of the micro-batch that begins at `begin`; `begin` if there is too little to read.
@@ -79,7 +79,7 @@ class StreamRun:
         )
 
         connection = self._connection()
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         newest = newest_positions(state, self.options.read, begin)
         self._report(losses_at(state, begin, newest, self.options.read))
         if self.target is not None:
@@ -107,7 +107,7 @@ class StreamRun:
 
         connection = self._connection()
         losses: list[str] = []
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         tasks = tasks_between(state, start, end, self.options.read, losses)
         _, addresses = addresses_for(connection, state, self.options.read.zone)
         self._report(losses)
@@ -124,7 +124,7 @@ class StreamRun:
         from sparklog.spark.read.task_to_read import addresses_for
 
         warnings: list[str] = []
-        state = connection.follower.newest_state()
+        state = connection.newest_state()
         stores, _ = addresses_for(connection, state, self.options.read.zone)
         positions = start_positions(state, self.options.read, stores, warnings)
         for line in warnings:

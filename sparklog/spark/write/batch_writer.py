@@ -116,7 +116,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 
     check_written(schema, options.topic)
     connection = shared(options.cluster, options.storage)
-    state = connection.follower.newest_state()
+    state = connection.newest_state()
     plan = plan_write(
         state,
         connection.addresses(state),
@@ -174,7 +174,7 @@ class BatchWriter(DataSourceArrowWriter):
         connection = shared(self.options.cluster if through_http else plan.addresses.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         if isinstance(self.options.consumed, ConsumedOffsets):
-            state = connection.follower.newest_state()
+            state = connection.newest_state()
             consumed = _commit_of(state, self.options.consumed)
         label = self.options.write_id or ""
         command = append_command(plan, written, application=application, label=label, consumed=consumed)

@@ -226,7 +226,7 @@ def _consumed(options: WriteOptions, query_id: str, logged: bytes | None) -> Com
     consumed = options.consumed
     if not isinstance(consumed, ConsumedByQuery) or logged is None:
         return None
-    state = shared(options.cluster, options.storage).follower.newest_state()
+    state = shared(options.cluster, options.storage).newest_state()
     ends = ends_of(logged, query_id, state.chain_id)
     return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
@@ -236,7 +236,7 @@ def _check_still_written(options: WriteOptions, micro_batch: MicroBatch) -> None
 
     It was already written at that time, so its tasks uploaded nothing that could replace it.
     """
-    state = shared(options.cluster, options.storage).follower.newest_state()
+    state = shared(options.cluster, options.storage).newest_state()
     known = state.applications.get(micro_batch.query_id)
     if known is None or not known.has_written(micro_batch.batch_id):
         raise WriteLost(

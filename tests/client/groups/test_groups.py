@@ -326,5 +326,5 @@ def test_a_member_that_can_not_reach_the_coordinator_goes_on(tmp_path: Path) -> 
 
 def entries(cluster: Cluster) -> int:
     """The newest entry of the chain."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return state.n

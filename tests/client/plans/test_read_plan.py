@@ -60,7 +60,7 @@ def append(cluster: Cluster, partitions: list[int], hours: list[int]) -> None:
 
 def planned(cluster: Cluster, **options: object) -> ReadPlan:
     given = {"cluster": "/elsewhere", **{name: str(value) for name, value in options.items()}}
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return plan_read(state, parse_read_options(given), cluster.connection.stores(state))
 
 
@@ -90,7 +90,7 @@ def test_subscription_chooses_partitions_in_order(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_was_created_again_is_not_the_one_that_was_named(cluster: Cluster) -> None:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     topic_id = state.topic_ids["t"]
     wanted = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":2}}', "topicId": topic_id}
     assert ranges(cluster, **wanted) == [("t", 0, 2, 10)]

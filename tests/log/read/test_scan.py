@@ -54,7 +54,7 @@ def test_columns_that_need_no_bytes_fetch_none_ahead(cluster: Cluster, monkeypat
 
 def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
     store = cluster.connection.follower.store
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     lost = sorted(each.object.upload_id for each in state.objects if each.number == 4)
     for each in list(store.list_keys("append/")):
         if any(upload_id in each.key for upload_id in lost):
@@ -67,7 +67,7 @@ def test_a_lost_object_is_named_when_its_turn_comes(cluster: Cluster) -> None:
 
 def test_a_lost_object_takes_all_records_of_its_slice_however_few_were_wanted(cluster: Cluster) -> None:
     store = cluster.connection.follower.store
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 4)
     store.delete(key)
     with pytest.raises(DataLoss, match=r"t-0: records \[42, 50\) are lost: .* read on at 50;"):
@@ -78,7 +78,7 @@ def test_a_lost_object_takes_all_records_of_its_slice_however_few_were_wanted(cl
 @pytest.mark.parametrize("gone", [False, True], ids=["damaged", "gone"])
 def test_an_error_names_partition_offsets_and_store_and_what_to_run(cluster: Cluster, gone: bool) -> None:
     store = cluster.connection.follower.store
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 4)
     (part,) = state.slices.find(TopicPartition(TopicId(1), PartitionIndex(0)), OffsetRange(Offset(40), Offset(50)))
     body = bytearray(store.get(key))
@@ -132,7 +132,7 @@ def test_records_and_times_come_from_the_next_holder_where_the_first_one_fails(
 
 # M: S-05
 def test_a_look_up_by_time_begins_at_the_log_start(cluster: Cluster) -> None:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     topic_id = state.topic_ids["t"]
     cluster.submit(MoveLogStart(topic_id, PartitionIndex(0), Offset(14)))
     assert cluster.offset_for_time("t", 0, -5_000_000) == 14
@@ -148,7 +148,7 @@ def test_a_look_up_by_time_goes_on_behind_slices_whose_late_records_lie_below_th
     for times in ([9, 1, 1], [1, 9]):
         column = pa.array(times, pa.timestamp("us", "UTC"))
         cluster.append("late", pa.table({"value": ["v"] * len(times), "timestamp": column}))
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     topic_id = state.topic_ids["late"]
     cluster.submit(MoveLogStart(topic_id, PartitionIndex(0), Offset(1)))
     assert cluster.offset_for_time("late", 0, 9) == 4
@@ -223,7 +223,7 @@ def test_a_look_up_by_time_asks_the_chain_again_if_the_holder_that_is_up_has_los
     put_in_front(monkeypatch, dead)
     monkeypatch.setattr("sparklog.log.read.time_lookup.candidates", replaced_by_the_next_slice)
     store = cluster.connection.follower.store
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     (key,) = (data_key(each.object, "t") for each in state.objects if each.number == 0)
     store.delete(key)
     store.delete(index_key(key))

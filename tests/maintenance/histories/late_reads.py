@@ -82,7 +82,7 @@ def begin_read(history: History, dice: random.Random) -> LateRead:
     """Plan a read of a range, and read some of its batches."""
     model = dice.choice(history.models)
     cluster = dice.choice(history.writers)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     stores = cluster.connection.stores(state)
     partition = state.partitions[history.key(model.number)]
     low, high = partition.log_start, partition.high_watermark

@@ -329,7 +329,7 @@ def test_two_runs_at_once_do_the_work_once(log: KeyedLog) -> None:  # M: C-05
     assert report.exit_code == 0
     log.check()
     assert log.text() == "3:b4 5:a6 7:c8"
-    state = log.log.cluster.connection.follower.newest_state()
+    state = log.log.cluster.connection.newest_state()
     kinds = {named.object.kind for named in state.objects if named.number not in state.retired}
     assert kinds == {ObjectKind.SEGMENT}
 

@@ -40,7 +40,7 @@ def test_rolled_segments_hold_the_same_log(log: MaintainedLog) -> None:  # M: S-
     assert report.exit_code == 0
     assert {each.outcome for each in report.partitions} == {WorkOutcome.DONE}
     assert report.done.records == 222
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     assert {each.object.kind for each in state.objects if each.number not in state.retired} == {ObjectKind.SEGMENT}
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_object_fails_its_partition_and_no_other(log: MaintainedLog) -
     assert (report.exit_code, report.failed) == (1, 1)
     assert key in report.partitions[1].messages[0]
     assert log.cluster.read("t", partition=2).num_rows == 50
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     recorded = state.jobs["roll"]
     assert recorded.failed_partitions == 1
     assert key in recorded.report

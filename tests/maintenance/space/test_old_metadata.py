@@ -85,7 +85,7 @@ def test_a_run_that_fails_says_so_and_the_next_one_goes_on(log: MaintainedLog, m
 def test_orphans_are_counted_without_the_metadata(log: MaintainedLog) -> None:
     grow(log)
     log.vacuum()
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     report = msgspec.json.decode(state.jobs["vacuum"].report)
     assert report["planned"]["objects"] == report["metadata"]["objects"] > 3 * BLOCK
     assert report["done"] == report["metadata_done"]

@@ -167,7 +167,7 @@ def test_an_object_that_can_not_be_deleted_is_reported_and_tried_again(
         report = log.retention()
     assert (report.exit_code, report.deletion.failed, report.deletion.done.objects) == (1, 1, 2)
     assert "is kept" in report.deletion.messages[0]
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     assert [each.failed_partitions for each in state.jobs.values() if each.job == "retention"] == [1]
     assert [each.outcome for each in report.partitions] == [WorkOutcome.DONE] * 3
     assert log.stored() == {stuck}
@@ -183,14 +183,14 @@ def test_floor_follows_the_age_of_entries_and_silent_producers_go(log: Maintaine
     log.append("t", 0, 1)
     log.clock.at_ms += 6 * DAY_MS
     log.append("t", 0, 1)
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     last_old = state.n - 1
     assert log.retention().floor == 0
     log.clock.at_ms += DAY_MS + 1
     assert log.retention().floor == last_old
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     assert state.floor == last_old
     assert producer_id in state.producers, "as yet only this clock says that so much time has passed"
     log.busy()
     log.retention()
-    assert producer_id not in log.cluster.connection.follower.newest_state().producers
+    assert producer_id not in log.cluster.connection.newest_state().producers

@@ -30,7 +30,7 @@ def log() -> Iterator[MaintainedLog]:
 
 def upload(log: MaintainedLog, topic: str, count: int = 10) -> tuple[WritePlan, TaskWritten]:
     """What a writer task uploads before its driver commits."""
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     addresses = log.cluster.connection.addresses(state)
     plan = plan_write(state, addresses, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
     return plan, upload_task_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
@@ -74,7 +74,7 @@ def test_a_writer_that_outlived_floor_is_refused_and_one_before_is_not(log: Main
 
 def test_an_upload_that_appears_after_floor_can_not_be_committed_and_goes_next_time(log: MaintainedLog) -> None:
     log.topic("t")  # M: F-09
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     addresses = log.cluster.connection.addresses(state)
     plan = plan_write(state, addresses, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     log.append("t", 0, 1)
@@ -159,7 +159,7 @@ def test_a_dry_run_counts_and_changes_nothing(log: MaintainedLog) -> None:  # M:
     assert (report.planned.objects, report.done.objects) == (2, 0)
     assert report.planned.size_bytes > 0
     assert report.floor > 0
-    state = log.cluster.connection.follower.newest_state()
+    state = log.cluster.connection.newest_state()
     assert state.floor == 0
 
 

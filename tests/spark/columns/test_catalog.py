@@ -214,10 +214,10 @@ def test_a_topic_with_records_is_deleted_only_by_purge(sql: Sql, cluster: Cluste
 def test_a_topic_without_records_is_not_replaced_either(sql: Sql, cluster: Cluster, statement: str) -> None:
     """It has its config and its partitions. Spark would drop it before it looks at the new table."""
     before = cluster.create_topic("orders", partitions=5, config={"retention.ms": 777})
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     failure(sql, statement)
     assert cluster.describe("orders") == before
-    assert cluster.connection.follower.newest_state().topic_ids == state.topic_ids
+    assert cluster.connection.newest_state().topic_ids == state.topic_ids
 
 
 def test_a_topic_is_created_for_the_rows_of_a_query_or_not_at_all(sql: Sql, cluster: Cluster) -> None:

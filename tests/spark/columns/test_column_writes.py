@@ -74,9 +74,9 @@ def test_java_writes_what_python_writes(
 def test_a_write_over_topics_by_tasks(cluster: Cluster, columnar: SparkSession, write: Write) -> None:
     for topic, partitions in (("a", 1), ("b", 4)):
         cluster.create_topic(topic, partitions=partitions)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     write(columnar.range(0, 1000, 1, 3).selectExpr("if(id % 2 = 0, 'a', 'b') as topic", "cast(id as string) as value"))
-    assert cluster.connection.follower.newest_state().n == state.n + 1
+    assert cluster.connection.newest_state().n == state.n + 1
     found = {topic: cluster.describe(topic).records for topic in ("a", "b")}
     assert found == {"a": 500, "b": 500}
     assert [len(indexes(cluster, topic)) for topic in ("a", "b")] == [3, 3]
@@ -172,7 +172,7 @@ def test_each_partition_goes_to_its_own_store(columnar: SparkSession, tmp_path: 
     with sparklog.connect(folders.url) as cluster:
         cluster.create_topic("t", assignment=["a", "b", "a"])
         save(frame.coalesce(1), cluster, "t")
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         of = {store: [] for store in "ab"}  # type: ignore[var-annotated]
         for named in state.objects:
             (holder,) = named.object.holders
@@ -197,7 +197,7 @@ def test_java_writes_to_hdfs(columnar: SparkSession, hadoop: Hadoop) -> None:
         assert len(indexes(cluster, "java")) == 1
         read = columnar.read.format("sparklog").options(cluster=url, subscribe="java").load()
         assert preferred_hosts(read) == {"127.0.0.1"}
-        state = cluster.connection.follower.newest_state()
+        state = cluster.connection.newest_state()
         store = cluster.connection.stores(state).get(StoreId("a"))
         assert store.remove_abandoned(before_ms=1 << 50) == 0, "no temporary file is left"
         store.delete(INCARNATION)

@@ -401,7 +401,7 @@ def test_records_cut_after_planning_are_for_python_to_judge(cluster: Cluster, fr
     for planned in (strict, lenient):
         planned._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
     cluster.delete_records("t", {0: 60})
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
     store.delete(oldest.key.removesuffix(".index"))

@@ -30,7 +30,7 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
 ) -> None:
     """The next one commits what this one planned, and nothing if there are no rows."""
     cluster.create_topic("t")
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
 
     def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         jvm = psutil.Process(os.getppid()).parent()
@@ -45,7 +45,7 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         frame = columnar.range(0, rows, 1, 1).selectExpr("cast(id as string) as value")
         write(frame.mapInArrow(killed, "value string"), "t")
         assert cluster.describe("t").records == rows
-        assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
+        assert cluster.connection.newest_state().n == state.n + (rows > 0)
 
 
 PLANNER = """
@@ -138,7 +138,7 @@ def test_a_commit_whose_planner_dies_lands_once(
     """It dies after the commit and before the answer: the next one is asked, and then the outcome is unknown."""
     spark, left = session_of_planner(one_spark, tmp_path, DIES_AFTER_COMMIT)
     cluster.create_topic("t")
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     left.write_text(str(deaths))
     frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
     if deaths == 1:
@@ -153,7 +153,7 @@ def test_a_commit_whose_planner_dies_lands_once(
         write(frame, "t", **version)  # a repeat adds nothing
     assert left.read_text() == "0"
     assert cluster.describe("t").records == 10
-    assert cluster.connection.follower.newest_state().n == state.n + 1
+    assert cluster.connection.newest_state().n == state.n + 1
 
 
 def test_a_commit_of_unknown_outcome_is_looked_up_by_its_id(
@@ -176,12 +176,12 @@ def test_a_planner_may_die_at_each_step_of_a_commit(
     url = cluster.connection.url.removeprefix("file://")
     spark, left = session_of_planner(one_spark, tmp_path, DIES_DURING_COMMIT.replace("{folder!r}", repr(url)))
     cluster.create_topic("t")
-    n = cluster.connection.follower.newest_state().n
+    n = cluster.connection.newest_state().n
     for step in range(1, 1000):
         left.write_text(str(step))
         write(spark.range(step * 10, step * 10 + 10, 1, 2).selectExpr("cast(id as string) as value"), "t")
         assert sorted(int(value) for value in values(cluster, 1)) == list(range(10, step * 10 + 10))
-        assert cluster.connection.follower.newest_state().n == n + step
+        assert cluster.connection.newest_state().n == n + step
         if left.read_text() != "0":
             break
     assert step > 5

@@ -39,7 +39,7 @@ def test_each_row_is_there_once_whatever_becomes_of_attempts(
     write(frame.mapInArrow(faulty(fault, tmp_path / "first"), "value string"), "t")
     assert (tmp_path / "first").exists()
     assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
-    assert len(cluster.connection.follower.newest_state().objects) == 4
+    assert len(cluster.connection.newest_state().objects) == 4
 
 
 def test_an_executor_may_be_lost_when_its_task_is_done(
@@ -71,7 +71,7 @@ def test_an_executor_may_be_lost_when_its_task_is_done(
     write(frame.mapInArrow(killing_first, "value string"), "t")
     assert killed.exists()
     assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
-    assert len(cluster.connection.follower.newest_state().objects) == 2
+    assert len(cluster.connection.newest_state().objects) == 2
 
 
 def test_what_a_failed_attempt_has_uploaded_is_an_orphan(

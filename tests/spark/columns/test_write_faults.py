@@ -123,7 +123,7 @@ def test_a_fault_at_each_call_of_the_store(
     assert at - 2 <= faulty_writes <= at - 1, "a rename to a folder that is not there fails anyway"
     assert failures == (0 if kind != "for good" and partitions > 1 else faulty_writes)
     assert landed[-ROWS:] == list(numbers), "without a fault there is no failure"
-    state = on_hdfs.connection.follower.newest_state()
+    state = on_hdfs.connection.newest_state()
     assert len(indexes(on_hdfs, "t")) == len(state.objects) == at - failures
     assert run_verify(on_hdfs.connection.url, console=SILENT).differences == ()
     store = on_hdfs.connection.stores(state).get(StoreId("a"))

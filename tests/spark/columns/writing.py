@@ -63,7 +63,7 @@ def values(cluster: Cluster, partitions: int) -> list[bytes]:
 
 def indexes(cluster: Cluster, topic: str, only: NamedObject | None = None) -> list[Index]:
     """The indexes of a topic's objects. Each is what can be made again from its object."""
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     found = []
     for named in state.objects if only is None else [only]:
         if named.object.topic_id != state.topic_ids[topic]:

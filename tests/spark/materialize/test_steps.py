@@ -81,14 +81,14 @@ def test_records_that_went_before_the_table_got_them_are_a_loss(cluster: Cluster
 
     cluster.create_topic("t", partitions=1)
     cluster.append("t", pa.table({"value": [b"v"] * 10}))
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     topic = topic_of(state, "t")
     first = first_position(state, topic, Mode.APPEND, "run")
     ranges, warnings = due_ranges(state, topic, None, fail_on_data_loss=True)
     assert ranges[PartitionIndex(0)].offsets == OffsetRange(Offset(0), Offset(10))
     reached = next_step(first, ranges, 4).after
     cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(0), Offset(7)))
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     assert not due_ranges(state, topic, None, fail_on_data_loss=True)[1], "a new table begins at the log start"
     with pytest.raises(DataLoss, match="t-0: wanted records from offset 4 on, found the log start at 7"):
         due_ranges(state, topic, reached, fail_on_data_loss=True)
@@ -110,14 +110,14 @@ def test_what_a_partition_lost_before_the_table_began_is_no_loss_even_if_it_was_
     cluster.create_topic("t", partitions=2)
     append(0, 3)
     append(1, 5)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     topic = topic_of(state, "t")
     cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(1), Offset(5)))
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     ranges, _ = due_ranges(state, topic, None, fail_on_data_loss=True)
     reached = next_step(first_position(state, topic, Mode.APPEND, "run"), ranges, 100).after
     append(1, 1)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     ranges, warnings = due_ranges(state, topic, reached, fail_on_data_loss=True)
     assert ranges == {PartitionIndex(1): DueRange(OffsetRange(Offset(5), Offset(6)), LeaderEpoch(0))}
     assert warnings == []

@@ -164,7 +164,7 @@ def test_columns_option_and_user_schema_prune_the_dataframe(spark: SparkSession,
 def test_offsets_alone_are_read_without_any_object(cluster: Cluster, read: Read) -> None:
     numbered(cluster)
     df = read("t", columns="topic,partition,offset")
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     for each in list(store.list_keys("append/")):
         store.delete(each.key)
@@ -202,7 +202,7 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     strict, lenient = read("t"), read("t", failOnDataLoss="false")
     assert (strict.count(), lenient.count()) == (10, 10)
     cluster.delete_records("t", {0: 5})
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
     store.delete(oldest.key.removesuffix(".index"))
@@ -237,7 +237,7 @@ def test_tasks_read_without_the_chain(cluster: Cluster) -> None:
     reader = BatchReader(options, records_schema(["value"]))
     (task,) = reader.partitions()
     assert not reader.options.storage.secret
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     for each in list(store.list_keys("meta/")):
         store.delete(each.key)

@@ -89,7 +89,7 @@ def test_segments_name_the_objects_that_hold_each_range(cluster: Cluster, read: 
     filled(cluster)
     rows = read(metadata="segments").where("partition = 1").collect()
     assert [(row.start, row.end, row.records, row.kind) for row in rows] == [(0, 2, 2, "append"), (2, 4, 2, "append")]
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     assert [store.size(row.object) for row in rows] == [row.object_size_bytes for row in rows]
 

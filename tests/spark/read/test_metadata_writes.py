@@ -25,7 +25,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def planned(cluster: Cluster) -> list[WritesToRead]:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     return plan_writes(state, cluster.connection.addresses(state))
 
 
@@ -47,7 +47,7 @@ def test_tasks_share_the_entries_and_give_each_write_once(cluster: Cluster, monk
 def test_the_last_write_of_an_application_outlives_floor(cluster: Cluster) -> None:
     for at in range(3):
         cluster.append("t", ROWS, application=("job", at))
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     floor = state.n + 1
     cluster.connection.committer.submit(cluster.connection.committer.begin(RaiseFloor(floor)))  # type: ignore[arg-type]
     rows = found(planned(cluster))

@@ -133,7 +133,7 @@ def test_bytes_limit_a_micro_batch_and_both_limits_hold_together(log: Cluster) -
     for _ in range(4):
         send(log, "t", 0, 25)
         send(log, "t", 1, 25)
-    state = log.connection.follower.newest_state()
+    state = log.connection.newest_state()
     slices = state.slices.find(TopicPartition(TopicId(1), PartitionIndex(0)), OffsetRange(Offset(0), Offset(100)))
     slice_bytes = max(slice_.length for slice_ in slices)
     query = stream(maxBytesPerTrigger=2 * slice_bytes + 2)
@@ -401,7 +401,7 @@ def test_a_position_changes_only_where_records_were_read(log: Cluster) -> None:
     query.trigger()
     start = from_json(json.loads(query.start))
     send(log, "t", 0, 1)
-    state = log.connection.follower.newest_state()
+    state = log.connection.newest_state()
     newest = newest_positions(state, query.begin().options.read, start)
     after_election = StreamPositions(
         newest.chain_id,

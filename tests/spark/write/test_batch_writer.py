@@ -61,7 +61,7 @@ def ran(writer: BatchWriter, *batches: pa.RecordBatch, task: int = 0) -> TaskMes
 
 
 def objects(cluster: Cluster) -> list[str]:
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     return [each.key for each in store.list_keys("append/") if each.key.endswith(".arrow")]
 
@@ -135,12 +135,12 @@ def test_a_write_over_topics_is_one_entry_of_the_chain(
 ) -> None:
     for name in ("a", "b"):
         cluster.create_topic(name, partitions=2)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     before = state.n
     write(
         spark.range(100).selectExpr("if(id % 2 = 0, 'a', 'b') as topic", "cast(id as string) as value"), writeId="both"
     )
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     assert state.n == before + 1
     assert read("a,b").groupBy("topic").count().orderBy("topic").collect() == [("a", 50), ("b", 50)]
     written = read(metadata="writes").where("write_id = 'both'")
@@ -316,11 +316,11 @@ def test_nothing_is_visible_before_commit_nor_after_abort(cluster: Cluster) -> N
 
 def test_a_write_without_rows_commits_nothing(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     before = state.n
     writer = begun(cluster)
     writer.commit([ran(writer), ran(writer, task=1)])
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     assert state.n == before
 
 
@@ -337,7 +337,7 @@ def test_a_version_without_rows_is_written_all_the_same(cluster: Cluster) -> Non
     following = begun(cluster, txnAppId="job", txnVersion=8)
     following.commit([ran(following, batch("a"))])
     assert values(cluster) == ["a"]
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     check(state)
 
 
@@ -517,7 +517,7 @@ def test_objects_on_an_executors_own_disk_are_never_committed(
     assert "tasks ran on far-away: all executors must share it" in caplog.text
     own = begun(cluster)
     message = TaskMessage(0, "far-away", ran(own, batch("b")).written)
-    state = cluster.connection.follower.newest_state()
+    state = cluster.connection.newest_state()
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     newest = max(objects(cluster), key=lambda key: key.rsplit("/", 1)[1].split("-")[0])
     store.delete(newest)
