@@ -69,7 +69,7 @@ final class Planner {
   private final AtomicLong heard = new AtomicLong(); // messages, and the start
   private volatile boolean hasEnded;
   private volatile boolean isSilent;
-  private volatile String end = "it reads no more";
+  private String end; // null until somebody asks
   private final AtomicLong ids = new AtomicLong();
 
   /** A reply: JSON, or an Arrow message. */
@@ -230,7 +230,6 @@ final class Planner {
       }
       return reply;
     } catch (IOException error) {
-      end = howItEnded("it reads no more"); // the thread that receives may not have noticed yet
       throw unanswered(false, error); // the end of the request was not sent, so the planner can't act on it
     } catch (ExecutionException error) {
       throw unanswered(isSent, error.getCause());
@@ -277,7 +276,7 @@ final class Planner {
       reason = error;
     }
     hasEnded = true;
-    end = howItEnded("it has closed its standard output");
+    end("it has closed its standard output");
     process.destroy();
     for (CompletableFuture<Reply> coming : awaited.values()) {
       coming.completeExceptionally(reason);
@@ -337,6 +336,14 @@ final class Planner {
     }
   }
 
+  /** How it ended, the same for all who ask: later its process ends because it is told to. */
+  private synchronized String end(String ifAlive) {
+    if (end == null) {
+      end = howItEnded(ifAlive);
+    }
+    return end;
+  }
+
   private String howItEnded(String ifAlive) {
     try {
       if (isSilent) {
@@ -354,7 +361,7 @@ final class Planner {
   }
 
   private Unanswered unanswered(boolean isSent, Throwable cause) {
-    String found = python + " -m sparklog.spark.planner, found that " + end;
+    String found = python + " -m sparklog.spark.planner, found that " + end("it reads no more");
     String log = " (its standard error, in the log of this JVM, may say why)";
     return new Unanswered(isSent, "wanted an answer from " + found + log + (heard.get() == 0 ? ADVICE : ""), cause);
   }
