@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.command_line import STYLE
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_groups
 from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows, table
 from sparklog.cli.times import period_ago_us, time_us
-from sparklog.cli.topics.changing import changed_by, show_change
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import (
@@ -19,7 +20,6 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.times import time_us
-from sparklog.cli.topics.changing import changed_by, show_change
 from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Changes of topics and groups in words. A dry run, a page and the result of a change show the same words and rows."""
+"""Changes in words. A dry run, a page and the result of a change show the same sentence, and the same table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from sparklog.core.commands import (
     AddPartitions,
+    AlterCluster,
     AlterTopic,
     Command,
     CommitOffsets,
@@ -16,7 +17,7 @@ from sparklog.core.commands import (
     DeleteGroups,
     DeleteTopic,
 )
-from sparklog.core.config.cluster_config import topic_defaults
+from sparklog.core.config.cluster_config import cluster_key, topic_defaults
 from sparklog.core.config.key import ConfigValue, text_of
 from sparklog.core.config.topic_config import effective, topic_values
 from sparklog.core.describe.readable import amount, counted, point_in_time
@@ -25,12 +26,12 @@ from sparklog.core.groups.group_progress import committed_offsets
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.maintenance.record_deletion import RecordDeletion
 from sparklog.core.placement.replica_health import min_isr_warning
-from sparklog.core.records import PartitionsAdded, Record, TopicAltered, TopicCreated, TopicDeleted
+from sparklog.core.records import ClusterAltered, PartitionsAdded, Record, TopicAltered, TopicCreated, TopicDeleted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, StoreId, TopicPartition
 
 Row = Mapping[str, object]
-Described = CreateTopic | AddPartitions | AlterTopic | DeleteTopic | CommitOffsets | DeleteGroups
+Described = CreateTopic | AddPartitions | AlterTopic | AlterCluster | DeleteTopic | CommitOffsets | DeleteGroups
 
 _DONE: Final = {
     "add": "added",
@@ -81,6 +82,8 @@ def planned_change(state: ClusterState, command: Described, records: Sequence[Re
             return _more_partitions(state, command, _first(records, PartitionsAdded))
         case AlterTopic():
             return _new_config(state, command, _first(records, TopicAltered))
+        case AlterCluster():
+            return _new_cluster_config(state, command, _first(records, ClusterAltered))
         case DeleteTopic():
             return _topic_deletion(state, command, _first(records, TopicDeleted))
         case CommitOffsets():
@@ -142,14 +145,31 @@ def _new_config(state: ClusterState, command: AlterTopic, altered: TopicAltered)
     topic = state.topics[command.topic_id]
     defaults = topic_defaults(state.config)
     before, after = topic_values(topic.config, defaults), topic_values(altered.config, defaults)
-    keys = sorted({*command.changed, *command.removed})
     factor = len(state.partitions_of(topic)[0].replication.target)
+    return _altered(
+        command,
+        f"topic {topic.name}",
+        [(key, _shown(*before[key]), _shown(*after[key])) for key in sorted({*command.changed, *command.removed})],
+        min_isr_warning(topic.name, effective(altered.config, defaults), factor),
+    )
+
+
+def _new_cluster_config(state: ClusterState, command: AlterCluster, altered: ClusterAltered) -> PlannedChange:
+    keys = sorted({*command.changed, *command.removed})
+    values = [(key, _of_cluster(state.config, key), _of_cluster(altered.config, key)) for key in keys]
+    return _altered(command, "the cluster", values)
+
+
+def _altered(
+    command: AlterTopic | AlterCluster, of: str, values: Sequence[tuple[str, str, str]], warning: str | None = None
+) -> PlannedChange:
+    """The change of config keys. `values`: each key with its values before and after."""
     return PlannedChange(
         commands=(command,),
         verb="change",
-        what=f"the config of topic {topic.name}: {', '.join(f'{key}={_value(after, key)}' for key in keys)}",
-        rows=tuple({"key": key, "before": _value(before, key), "after": _value(after, key)} for key in keys),
-        warnings=_warnings(min_isr_warning(topic.name, effective(altered.config, defaults), factor)),
+        what=f"the config of {of}: {', '.join(f'{key}={after}' for key, _, after in values)}",
+        rows=tuple({"key": key, "before": before, "after": after} for key, before, after in values),
+        warnings=_warnings(warning),
     )
 
 
@@ -219,9 +239,15 @@ def _assigned(first: PartitionIndex | int, assignment: Iterable[tuple[StoreId, .
     return tuple({"partition": number, "stores": stores} for number, stores in enumerate(assignment, first))
 
 
-def _value(values: Mapping[str, tuple[ConfigValue, str]], key: str) -> str:
-    """The effective value of a config key, with its origin in parentheses."""
-    value, origin = values[key]
+def _of_cluster(config: Mapping[str, str], key: str) -> str:
+    """The value of a key in the cluster's canonical config; "default" if its default follows from other keys."""
+    if key in config:
+        return _shown(config[key], "cluster")
+    default = cluster_key(key).default
+    return "default" if default is None else _shown(default, "default")
+
+
+def _shown(value: ConfigValue, origin: str) -> str:
     return f"{text_of(value)} ({origin})"
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.core.commands import (
     AddPartitions,
+    AlterCluster,
     AlterTopic,
     CommitOffsets,
     CreateTopic,
@@ -74,6 +75,16 @@ def test_a_config_has_values_before_and_after_with_their_origin(log: DecidedLog)
         {"key": "segment.bytes", "before": "7 (topic)", "after": "1073741824 (default)"},
     )
     assert len(change.warnings) == 1
+
+
+def test_the_config_of_the_cluster_too_and_a_default_may_follow_from_other_keys(log: DecidedLog) -> None:
+    log.submit(AlterCluster({"metadata.copies": "1"}))
+    change = planned(log, AlterCluster({"page.writes": "true"}, ("metadata.copies",)))
+    assert change.done == "changed the config of the cluster: metadata.copies=default, page.writes=true (cluster)"
+    assert change.rows == (
+        {"key": "metadata.copies", "before": "1 (cluster)", "after": "default"},
+        {"key": "page.writes", "before": "false (default)", "after": "true (cluster)"},
+    )
 
 
 def test_a_topic_goes_with_its_records_and_its_objects_later(log: DecidedLog) -> None:

@@ -1,4 +1,4 @@
-"""Plans a change of topics or groups, commits it unless it is a dry run, and prints it."""
+"""Plans a change, commits it unless it is a dry run, and prints it."""
 
 from __future__ import annotations
 
