@@ -256,4 +256,4 @@ def _warnings(warning: str | None) -> tuple[str, ...]:
 
 
 def _deleted_later(objects: str, after_ms: int) -> str:
-    return f"; {objects} are deleted by the first job that runs after {point_in_time(after_ms)}"
+    return f"; the first job that runs after {point_in_time(after_ms)} deletes {objects}"

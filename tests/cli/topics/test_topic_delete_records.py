@@ -28,8 +28,8 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(orders: Cli) -> None:
     header, row, summary = said.out.splitlines()
     assert header.split()[:6] == ["partition", "before", "log", "start", "records", "objects"]
     assert row.split()[:5] == ["0", "0", "3", "3", "3"]
-    assert summary.startswith("would delete 3 records of topic orders; 3 objects (")
-    assert "are deleted by the first job that runs after 20" in summary
+    assert summary.startswith("would delete 3 records of topic orders; the first job that runs after 20")
+    assert " deletes 3 objects (" in summary
     planned = orders.json("topic", "delete-records", "orders", "-p", "0=1", "--dry-run")
     assert (planned["dry_run"], planned["partitions"][0]["log_start"]) == (True, 1)
     assert orders.json("chain", "state") == before
@@ -43,7 +43,9 @@ def test_records_go_below_the_offset_in_each_form(orders: Cli, file: Path, form:
     given = {"partition": ["-p", "0=2"], "all": ["--all-to", "2"], "file": ["--offset-json-file", str(file)]}[form]
     said = orders("topic", "delete-records", "orders", *given, "--yes")
     assert said.code == 0
-    assert said.out.splitlines()[2].startswith("deleted 2 records of topic orders; 2 objects (")
+    sentence = said.out.splitlines()[2]
+    assert sentence.startswith("deleted 2 records of topic orders; the first job that runs after 20")
+    assert " deletes 2 objects (" in sentence
     assert log_starts(orders) == [2]
     assert orders("consume", "orders").out == "c\n"
 

@@ -20,7 +20,7 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex
 from tests.core.decided_log import TOPIC, A, B, DecidedLog
 from tests.core.state_contents import contents
 
-LATER = "are deleted by the first job that runs after 1970-01-01T00:01:01.000Z"
+LATER = "the first job that runs after 1970-01-01T00:01:01.000Z deletes"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_config_of_the_cluster_too_and_a_default_may_follow_from_other_keys(
 
 def test_a_topic_goes_with_its_records_and_its_objects_later(log: DecidedLog) -> None:
     change = planned(log, DeleteTopic(TOPIC))
-    assert change.done == f"deleted topic orders with 2 records (20 B); its objects {LATER}"
+    assert change.done == f"deleted topic orders with 2 records (20 B); {LATER} its objects"
     assert change.rows == ({"group": "billing", "lag": 1},)
 
 
@@ -101,7 +101,7 @@ def test_records_go_below_the_new_log_starts(log: DecidedLog) -> None:
     deletions = plan_record_deletion(log.state, "orders", {0: 2, 1: 0}, log.now_ms)
     change = deletion_of_records("orders", deletions)
     assert change.commands == (deletions[0].command,), "partition 1 has nothing to delete"
-    assert change.would == f"would delete 2 records of topic orders; 1 object (70 B) {LATER}"
+    assert change.would == f"would delete 2 records of topic orders; {LATER} 1 object (70 B)"
     nothing = {"records": 0, "objects": 0, "size_bytes": 0, "delete_after_ms": None}
     assert change.rows == (
         {
