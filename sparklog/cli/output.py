@@ -8,13 +8,12 @@ A verb continues if the reader of stdout closes the pipe, because its exit code 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.common_options import settings
 from sparklog.client.error_line import one_line
-from sparklog.core.describe.readable import amount, point_in_time, printable
+from sparklog.core.describe.readable import human, labels_of
 from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
@@ -132,38 +131,3 @@ def done(message: str, document: Row) -> None:
         print_json(document)
     else:
         print_to(sys.stdout, message)
-
-
-# ---- values for people ------------------------------------------------------------------------------
-
-
-def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the label of each name: its words without the unit, because `human` formats the value by its unit.
-
-    Names that differ only in their units get different labels: if there is a name `deleted`, the label of
-    `deleted_bytes` is "deleted size", and that of `deleted_ms` is "deleted time".
-    """
-    known = list(names)
-    bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
-    often = Counter(bare.values())
-    kinds = {name: " size" if name.endswith("_bytes") else " time" if name.endswith("_ms") else "" for name in known}
-    return {name: bare[name].replace("_", " ") + (kinds[name] if often[bare[name]] > 1 else "") for name in known}
-
-
-def human(name: str, value: Any) -> str:
-    """Return `value` as human-readable text.
-
-    If `name` ends with `_ms`, the text is a time in ISO UTC. If it ends with `_bytes`, the text is a size in binary
-    units. The text is printable, because many values are names that others chose.
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name.endswith("_ms"):
-        return point_in_time(value)
-    if name.endswith("_bytes"):
-        return amount(value)
-    if isinstance(value, (list, tuple)):
-        return printable(", ".join(str(item) for item in value)) or "-"
-    return printable(str(value))

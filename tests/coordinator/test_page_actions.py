@@ -52,6 +52,21 @@ def command_of(page: Records) -> list[str]:
     return shlex.split(commands[0])[1:]
 
 
+def dry_run(command: list[str]) -> list[str]:
+    """The same command, with the option that changes nothing."""
+    if "--execute" in command:
+        return [word for word in command if word != "--execute"]
+    return [*command[:2], "--dry-run", *command[2:]]
+
+
+def said(cluster: str, command: list[str]) -> str:
+    """The sentence that the command prints in the end, without the time at which objects go."""
+    with redirect_stdout(io.StringIO()) as printed:
+        assert run(["--cluster", cluster, *command]) == 0
+    sentence = printed.getvalue().splitlines()[-1]
+    return sentence.removesuffix(": add --execute").partition(" after 2")[0]
+
+
 DONE = [
     ("create-topic", {"topic": "new", "partitions": "3", "config": "retention.ms=-1\n\n segment.bytes=1000 "}),
     ("create-topic", {"topic": "-dash", "replication_factor": "1"}),
@@ -80,8 +95,10 @@ def test_what_is_confirmed_is_what_the_command_line_does(tmp_path: Path, action:
         assert (done.status, "The chain has it." in done.text, sealed_in(done)) == (200, True, None)
         after = summary(asked.state)
     other = made(tmp_path / "cli")
-    with redirect_stdout(io.StringIO()):
-        assert run(["--cluster", other, *command_of(page)]) == 0
+    command = command_of(page)
+    would, did = said(other, dry_run(command)), said(other, command)
+    assert f"This {would}" in page.text
+    assert f"{did[0].upper()}{' '.join(did[1:].split())}" in done.text
     with sparklog.connect(other) as cluster:
         state = cluster.connection.newest_state()
         assert summary(state) == after
@@ -96,17 +113,17 @@ def test_a_plan_shows_what_would_change(tmp_path: Path) -> None:
         deleted = asked.plan("delete-topic", {"topic": "orders"})
         reset = asked.plan("reset-group", {"group": "billing", "to": "to-earliest"})
         forgotten = asked.plan("delete-group", {"group": "billing"})
-    assert "This creates topic new with 2 partitions." in created.text
+    assert "This would create topic new with 2 partitions." in created.text
     assert "0 local 1 local" in created.text
     assert "topic new: min.insync.replicas=2 is more than its 1 replica" in created.text
     assert "retention.ms 86400000 (topic) 604800000 (default)" in altered.text
     assert "segment.bytes 1073741824 (default) 9 (topic)" in altered.text
-    assert "This deletes 6 records of topic orders for ever." in cut.text
-    assert "0 0 3 3 0 B 1 0 3 3 0 B" in cut.text
-    assert f"This deletes topic orders with {2 * RECORDS} records" in deleted.text
+    assert "This would delete 6 records of topic orders." in cut.text
+    assert "0 0 3 3 0 0 B - 1 0 3 3 0 0 B -" in cut.text
+    assert f"This would delete topic orders with {2 * RECORDS} records" in deleted.text
     assert "billing 2 " in deleted.text
     assert f"orders 0 2 0 {RECORDS} {RECORDS} orders 1 {RECORDS} 0 {RECORDS} {RECORDS}" in reset.text
-    assert "orders 2 2" in forgotten.text
+    assert "billing orders 2 2" in forgotten.text
 
 
 def test_a_topic_gets_the_stores_that_its_plan_showed_whatever_came_meanwhile(tmp_path: Path) -> None:
@@ -272,7 +289,7 @@ def test_names_of_others_are_text_in_forms_and_plans(tmp_path: Path, name: str) 
         for page in pages:
             assert [found for tag, found in page.tags if tag == "script" and "src" not in found] == []
         done = asked.send("delete-group", sealed_in(pages[3]))
-        assert f"Deleted group {' '.join(name.split())}." in done.text
+        assert f"Deleted group {' '.join(name.split())} with all its offsets." in done.text
         assert list(asked.state.groups) == ["billing"]
 
 
@@ -289,8 +306,8 @@ def test_what_is_due_is_what_the_jobs_plan_and_nothing_is_started(
         monkeypatch.setattr(job_actions, "MOST_PARTITIONS", 1)
         too_many = asked.plan("plan-job", {"job": "roll"})
         assert not asked.state.jobs
-    assert "Due now: 0 records (0 B) of 0 segments to be sealed." in nothing.text
-    assert f"Due now: {2 * RECORDS} records" in rolled.text
+    assert "A run would seal 0 records (0 B) of 0 segments." in nothing.text
+    assert f"A run would seal {2 * RECORDS} records" in rolled.text
     assert command_of(rolled) == ["job", "roll", "--topic", "orders"]
     assert f"orders 0 {RECORDS} {RECORDS} " in cut.text
     assert {sealed_in(page) for page in (nothing, rolled, cut)} == {None}

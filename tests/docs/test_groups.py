@@ -19,6 +19,6 @@ def test_the_page_of_groups(tmp_path: Path) -> None:  # M: I-07
     lines = [code if kind == "bash" else f"python -c {shlex.quote(code)}" for kind, code in SNIPPET.findall(text)]
     printed = in_clean_shell(tmp_path, 'export PATH="$PWD/.venv/bin:$PATH"\n' + "\n".join(lines))
     assert "\n30\n" in printed, "each record was printed once"
-    assert "would reset 3 partitions of group billing: add --execute" in printed
+    assert "would reset the offsets of group billing in 3 partitions: add --execute" in printed
     assert "{('orders', 0): 4}\n30\n" in printed
     assert printed.endswith("\n0\n0\n")

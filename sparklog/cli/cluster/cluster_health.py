@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparklog.cli.common_options import settings
-from sparklog.cli.output import ending, human, now_ms, print_json, print_values, status
+from sparklog.cli.output import ending, now_ms, print_json, print_values, status
 from sparklog.client.error_line import print_traceback_if_wanted
-from sparklog.core.describe.readable import amount, counted, point_in_time
+from sparklog.core.describe.readable import amount, counted, human, point_in_time
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.cluster.cluster_cost import COST_EPILOG, cost
 from sparklog.cli.cluster.cluster_health import HEALTH_EPILOG, health, position, size
 from sparklog.cli.cluster.cluster_restore import RESTORE_EPILOG, restore
@@ -104,21 +105,14 @@ def alter(
     A process applies the change as soon as it reads the new entry of the chain.
     """
     from sparklog.core.commands import AlterCluster
-    from sparklog.core.config.cluster_config import parse_cluster_config
-    from sparklog.core.records import ClusterAltered
+    from sparklog.core.config.cluster_config import merge_cluster_config, parse_cluster_config
 
     changed = config_changes(set_, delete, parse_cluster_config)
     with connect() as cluster:
-        state, (record, *_) = cluster.connection.decided(AlterCluster(changed, tuple(delete)))
-        assert isinstance(record, ClusterAltered)
-        before, config = state.config, record.config
-        if not dry_run:
-            cluster.alter_cluster({**changed, **dict.fromkeys(delete)})
-    shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
-    done(
-        f"config of the cluster {'would be' if dry_run else 'is'}: {shown}",
-        {"config": config, "before": before, "dry_run": dry_run},
-    )
+        before = cluster.connection.newest_state().config
+        change = changed_by(cluster, AlterCluster(changed, tuple(delete)), dry_run=dry_run)
+    config = merge_cluster_config(before, {**changed, **dict.fromkeys(delete)})
+    show_change(change, {"config": config, "before": before}, dry_run=dry_run)
 
 
 @app.command(epilog=ending("sparklog cluster info", "sparklog cluster info --format json"))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.command_line import STYLE
-from sparklog.cli.common_options import settings
+from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_groups
 from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows, table
 from sparklog.cli.times import period_ago_us, time_us
@@ -15,7 +16,7 @@ from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from sparklog.client.groups.resets import PlannedReset, ResetTarget
+    from sparklog.client.groups.resets import ResetTarget
     from sparklog.core.describe.group_rows import MemberRow
 
 app = typer.Typer(help="Show, reset and delete consumer groups: committed offsets, lag and members.", **STYLE)
@@ -109,34 +110,39 @@ def reset(
 
     An offset outside the log becomes the log start or the end. All partitions are set in one commit.
     """
-    from sparklog.client.groups.resets import plan_reset, reset_offsets
+    from sparklog.client.groups.resets import reset_command
+    from sparklog.core.describe.planned_changes import planned_change
 
     target = _target(to_earliest, to_latest, to_current, to_offset, to_datetime, by_duration, shift_by)
     if partition and len(topic) != 1:
         raise InvalidOption("--partition needs exactly one --topic")
     with connect() as cluster:
-        plan = plan_reset(cluster, group, target, topic, partition)
-        if execute and plan:
-            reset_offsets(cluster, group, plan)
-    rows = [_row(planned) for planned in plan]
-    if not settings.json and rows:
-        print(table(rows))
-    what = f"{'reset' if execute else 'would reset'} {counted(len(rows), 'partition')} of group {group}"
-    done(what if execute else f"{what}: add --execute", {"group": group, "partitions": rows, "executed": execute})
+        state = cluster.connection.newest_state()
+        change = planned_change(
+            state, reset_command(state, cluster.offset_for_time, group, target, topic, partition), ()
+        )
+        if execute:
+            for command in change.commands:
+                cluster.submit(command)
+    if not settings.json and change.rows:
+        print(table(change.rows))
+    sentence = change.done if execute else f"{change.would}: add --execute"
+    done(sentence, {"group": group, "partitions": change.rows, "executed": execute})
 
 
-@app.command(epilog=ending("sparklog group delete billing", "sparklog group delete billing audit"))
+@app.command(epilog=ending("sparklog group delete billing --dry-run", "sparklog group delete billing audit"))
 def delete(
     groups: list[str] = typer.Argument(
         metavar="GROUP…", help="Groups without active members.", autocompletion=completed_groups
     ),
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Delete groups and all their offsets. If one of the groups can't be deleted, none is."""
     from sparklog.core.commands import DeleteGroups
 
     with connect() as cluster:
-        cluster.submit(DeleteGroups(tuple(groups)))
-    done(f"deleted {', '.join(groups)}", {"deleted": groups})
+        change = changed_by(cluster, DeleteGroups(tuple(groups)), dry_run=dry_run)
+    show_change(change, {"deleted": groups}, dry_run=dry_run)
 
 
 @app.command(epilog=ending("sparklog group evict billing consumer-0f3a"))
@@ -198,14 +204,3 @@ def _target(
     if len(given) != 1:
         raise InvalidOption(f"wanted exactly one of {_TARGETS}, found {len(given)}")
     return given[0]
-
-
-def _row(planned: PlannedReset) -> dict[str, Any]:
-    return {
-        "topic": planned.topic,
-        "partition": planned.partition,
-        "committed": planned.before,
-        "new": planned.after,
-        "end": planned.end,
-        "lag": planned.lag,
-    }

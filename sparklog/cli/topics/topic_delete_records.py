@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, done, ending, table
-from sparklog.core.describe.readable import amount, counted, point_in_time
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.options.key_value import key_values
 
@@ -58,6 +58,7 @@ def delete_records(
     partition, nothing is changed.
     """
     from sparklog.client import delete_records as client
+    from sparklog.core.describe.planned_changes import deletion_of_records
 
     if (bool(partition) + (all_to is not None) + (offset_json_file is not None)) != 1:
         raise InvalidOption("wanted exactly one of --partition N=OFFSET, --all-to OFFSET and --offset-json-file FILE")
@@ -70,13 +71,20 @@ def delete_records(
         outcomes: Sequence[Offset | SparklogError] = [deletion.after for deletion in planned]
         if not dry_run:
             if not yes and any(deletion.records for deletion in planned):
-                _confirm(planned)
+                _confirm(topic, planned)
             outcomes = client.delete_records(cluster.connection, planned)
-    rows = [_row(deletion, outcome) for deletion, outcome in zip(planned, outcomes, strict=True)]
-    if not settings.json:
-        print(_table(rows))
-    done(_summary(planned, rows, dry_run=dry_run), {"topic": topic, "partitions": rows, "dry_run": dry_run})
+    change = deletion_of_records(topic, list(map(_deleted, planned, outcomes)))
     failed = [outcome for outcome in outcomes if isinstance(outcome, SparklogError)]
+    rows = [
+        {**row, "error": str(outcome) if isinstance(outcome, SparklogError) else None}
+        for row, outcome in zip(change.rows, outcomes, strict=True)
+    ]
+    if not settings.json:
+        print(table(rows if failed else change.rows))
+    sentence = change.would if dry_run else change.done
+    if failed:
+        sentence += f"; {counted(len(failed), 'partition')} failed: run it again"
+    done(sentence, {"topic": topic, "partitions": rows, "dry_run": dry_run})
     if failed:
         raise typer.Exit(failed[0].exit_code)
 
@@ -133,12 +141,14 @@ def _from_file(file: Path, topic: str) -> dict[int, int]:
     return offsets
 
 
-def _confirm(planned: Sequence[RecordDeletion]) -> None:
+def _confirm(topic: str, planned: Sequence[RecordDeletion]) -> None:
     """Ask on the terminal to confirm the deletion. Raises InvalidOption if stdin is not a terminal."""
+    from sparklog.core.describe.planned_changes import deletion_of_records
+
     records = counted(sum(deletion.records for deletion in planned), "record")
     if not _at_terminal():
         raise InvalidOption(f"{records} would be deleted: that needs --yes (--dry-run shows the plan)")
-    print(_table([_row(deletion, deletion.after) for deletion in planned]), file=sys.stderr)
+    print(table(deletion_of_records(topic, planned).rows), file=sys.stderr)
     typer.confirm(f"{records} will be deleted forever. Continue?", abort=True, err=True)
 
 
@@ -149,40 +159,10 @@ def _at_terminal() -> bool:
 # ---- output -------------------------------------------------------------------------------------------
 
 
-def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """Return the output row of a partition.
+def _deleted(planned: RecordDeletion, outcome: Offset | SparklogError) -> RecordDeletion:
+    """The deletion as it was carried out: up to the new log start `outcome`, or nothing if `outcome` is an error."""
+    from msgspec.structs import replace
 
-    `outcome` is the new log start (with --dry-run, the planned one), or the error of the deletion. After an error, the
-    row has the old log start, and says that nothing was deleted.
-    """
-    error = outcome if isinstance(outcome, SparklogError) else None
-    return {
-        "partition": deletion.command.partition,
-        "before": deletion.before,
-        "log_start": deletion.before if isinstance(outcome, SparklogError) else outcome,
-        "records": 0 if error else deletion.records,
-        "objects": 0 if error else deletion.objects,
-        "size_bytes": 0 if error else deletion.size_bytes,
-        "delete_after_ms": None if error else deletion.delete_after_ms,
-        "error": error and str(error),
-    }
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a table, with a column for errors only if there are any."""
-    failed = any(row["error"] for row in rows)
-    return table([{name: value for name, value in row.items() if failed or name != "error"} for row in rows])
-
-
-def _summary(planned: Sequence[RecordDeletion], rows: Sequence[Mapping[str, Any]], *, dry_run: bool) -> str:
-    records = counted(sum(row["records"] for row in rows), "record")
-    failed = sum(row["error"] is not None for row in rows)
-    text = f"{'would delete' if dry_run else 'deleted'} {records}"
-    if failed:
-        text += f", {counted(failed, 'partition')} failed: run it again"
-    delays_ms = [row["delete_after_ms"] for row in rows if row["delete_after_ms"] is not None]
-    if not delays_ms:
-        return text
-    objects = counted(sum(row["objects"] for row in rows), "object")
-    size = amount(sum(row["size_bytes"] for row in rows))
-    return f"{text}; {objects} ({size}) are deleted by the first job that runs after {point_in_time(max(delays_ms))}"
+    if isinstance(outcome, SparklogError):
+        return replace(planned, after=planned.before, records=0, objects=0, size_bytes=0, delete_after_ms=None)
+    return replace(planned, after=outcome)

@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import (
     connect,
-    done,
     ending,
     json_row,
     now_ms,
     print_json,
     print_values,
-    print_warning,
     show_rows,
     table,
 )
 from sparklog.cli.times import time_us
-from sparklog.core.describe.readable import counted
 from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:
@@ -73,38 +71,27 @@ def create(
     """Create a topic. Its replicas are spread first over the zones, then evenly over the stores."""
     from sparklog.client.admin import by_hand
     from sparklog.core.commands import CreateTopic
-    from sparklog.core.config.cluster_config import topic_defaults
-    from sparklog.core.config.topic_config import effective, parse_topic_config
-    from sparklog.core.placement.replica_health import min_isr_warning
-    from sparklog.core.records import TopicCreated
+    from sparklog.core.config.topic_config import parse_topic_config
 
     config = parse_topic_config(key_values(topic_config, "--topic-config"))
+    stores = by_hand(assignment_of(assignment, "--assignment"))
     with connect() as cluster:
-        stores = assignment_of(assignment, "--assignment")
-        command = CreateTopic(topic, partitions, replication_factor, config, by_hand(stores))
-        state, (record, *_) = cluster.connection.decided(command)
-        assert isinstance(record, TopicCreated)
-        count, topic_id = len(record.assignment), None
-        placed = record.assignment
-        if dry_run:
-            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), len(placed[0])))
-        else:
-            created = cluster.create_topic(
-                topic, partitions=partitions, replication_factor=replication_factor, config=config, assignment=stores
-            )
-            count, topic_id = len(created.partitions), created.topic_id
-            placed = tuple(tuple(on.store for on in partition.replicas) for partition in created.partitions)
-    done(
-        f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
-        {
-            "topic": topic,
-            "topic_id": topic_id,
-            "partitions": count,
-            "assignment": placed,
-            "config": config,
-            "dry_run": dry_run,
-        },
-    )
+        change = changed_by(
+            cluster, CreateTopic(topic, partitions, replication_factor, config, stores), dry_run=dry_run
+        )
+        placed, topic_id = [row["stores"] for row in change.rows], None
+        if not dry_run:
+            created = cluster.describe(topic)
+            placed = [[on.store for on in partition.replicas] for partition in created.partitions]
+            topic_id = created.topic_id
+    document = {
+        "topic": topic,
+        "topic_id": topic_id,
+        "partitions": len(placed),
+        "assignment": placed,
+        "config": config,
+    }
+    show_change(change, document, dry_run=dry_run)
 
 
 @app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
@@ -215,28 +202,18 @@ def alter(
 ) -> None:
     """Change the config of a topic."""
     from sparklog.core.commands import AlterTopic
-    from sparklog.core.config.cluster_config import topic_defaults
-    from sparklog.core.config.topic_config import effective, parse_topic_config
-    from sparklog.core.placement.replica_health import min_isr_warning
-    from sparklog.core.records import TopicAltered
+    from sparklog.core.config.topic_config import merge_topic_config, parse_topic_config
 
     changed = config_changes(set_, delete, parse_topic_config)
     with connect() as cluster:
-        topic_id = _topic(cluster, topic).topic_id
-        state, (record, *_) = cluster.connection.decided(AlterTopic(topic_id, changed, tuple(delete)))
-        assert isinstance(record, TopicAltered)
-        before, config = _topic(cluster, topic).config, record.config
-        if dry_run:
-            factor = len(state.partitions_of(state.topics[topic_id])[0].replication.target)
-            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), factor))
-        else:
-            cluster.alter(topic, config={**changed, **dict.fromkeys(delete)})
-            config = _topic(cluster, topic).config
-    shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
-    done(
-        f"config of topic {topic} {'would be' if dry_run else 'is'}: {shown}",
-        {"topic": topic, "config": config, "before": before, "dry_run": dry_run},
-    )
+        before = _topic(cluster, topic)
+        change = changed_by(cluster, AlterTopic(before.topic_id, changed, tuple(delete)), dry_run=dry_run)
+        config = (
+            merge_topic_config(before.config, {**changed, **dict.fromkeys(delete)})
+            if dry_run
+            else _topic(cluster, topic).config
+        )
+    show_change(change, {"topic": topic, "config": config, "before": before.config}, dry_run=dry_run)
 
 
 @app.command(
@@ -255,25 +232,14 @@ def add_partitions(
     """Add partitions. Existing records stay in place, but new records of a key may go to another partition."""
     from sparklog.client.admin import by_hand
     from sparklog.core.commands import AddPartitions
-    from sparklog.core.records import PartitionsAdded
 
+    stores = by_hand(assignment_of(assignment, "--assignment"))
     with connect() as cluster:
         before = _topic(cluster, topic)
-        stores = assignment_of(assignment, "--assignment")
-        _, (record, *_) = cluster.connection.decided(AddPartitions(before.topic_id, total, by_hand(stores)))
-        assert isinstance(record, PartitionsAdded)
-        if not dry_run:
-            cluster.add_partitions(topic, total, assignment=stores)
-    done(
-        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {before.partitions}",
-        {
-            "topic": topic,
-            "partitions": total,
-            "before": before.partitions,
-            "added": record.assignment,
-            "dry_run": dry_run,
-        },
-    )
+        change = changed_by(cluster, AddPartitions(before.topic_id, total, stores), dry_run=dry_run)
+    added = [row["stores"] for row in change.rows]
+    document = {"topic": topic, "partitions": total, "before": before.partitions, "added": added}
+    show_change(change, document, dry_run=dry_run)
 
 
 @app.command(epilog=ending("sparklog topic delete orders --dry-run"))
@@ -282,14 +248,13 @@ def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
 
     Its objects are deleted by the first maintenance job, except verify, that runs after file.delete.delay.ms.
     """
+    from sparklog.core.commands import DeleteTopic
+
     with connect() as cluster:
         deleted = cluster.describe(topic)
-        if not dry_run:
-            cluster.delete_topic(topic)
-    done(
-        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(deleted.records, 'record')}",
-        {"topic": topic, "records": deleted.records, "size_bytes": deleted.size_bytes, "dry_run": dry_run},
-    )
+        change = changed_by(cluster, DeleteTopic(deleted.topic_id), dry_run=dry_run)
+    document = {"topic": topic, "records": deleted.records, "size_bytes": deleted.size_bytes}
+    show_change(change, document, dry_run=dry_run)
 
 
 @app.command(
@@ -376,8 +341,3 @@ def _topic(cluster: Cluster, name: str) -> Topic:
 
     state = cluster.connection.newest_state()
     return topic_of(state, name)
-
-
-def _warn(warning: str | None) -> None:
-    if warning is not None:
-        print_warning(warning)

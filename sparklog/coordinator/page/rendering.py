@@ -18,7 +18,7 @@ from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.actions.action_list import writes_are_on
 from sparklog.coordinator.watching.observation import Observation, observe
-from sparklog.core.describe.readable import printable
+from sparklog.core.describe.readable import labels_of, printable
 from sparklog.core.errors import NotFound
 from sparklog.host.clock import now_ms
 
@@ -82,6 +82,8 @@ def _environment() -> Environment:
     environment.filters.update(
         number=words.number,
         size=words.size,
+        cell=words.cell,
+        labels_of=labels_of,
         span=words.span,
         exact_time=words.exact_time,
         folded=folded,

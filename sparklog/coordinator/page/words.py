@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from sparklog.core.describe.readable import amount, point_in_time
+from sparklog.core.describe.readable import amount, human, point_in_time
 
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -21,6 +21,12 @@ def number(value: float | None) -> str:
 def size(size_bytes: int | None) -> str:
     """Format a size: 12.3 MiB; - for None."""
     return "-" if size_bytes is None else amount(size_bytes)
+
+
+def cell(value: object, name: str) -> str:
+    """Format a value of a table by the unit in its name, as the command line does, but a number with commas."""
+    has_unit = name.endswith(("_ms", "_bytes"))
+    return number(value) if isinstance(value, int) and not has_unit else human(name, value)
 
 
 def ago(at_ms: int, now_ms: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB")
 _DURATIONS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000))
@@ -95,6 +97,38 @@ def setting_ms(name: str, value_ms: int) -> str:
 def setting_bytes(name: str, value_bytes: int) -> str:
     """A setting in bytes, as it is written and in readable form: segment.bytes=1073741824 (1.0 GiB)."""
     return f"{name}={value_bytes}" if value_bytes < 1024 else f"{name}={value_bytes} ({amount(value_bytes)})"
+
+
+def labels_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the label of each name: its words without the unit, because `human` formats the value by its unit.
+
+    Names that differ only in their units get different labels: if there is a name `deleted`, the label of
+    `deleted_bytes` is "deleted size", and that of `deleted_ms` is "deleted time".
+    """
+    known = list(names)
+    bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
+    often = Counter(bare.values())
+    kinds = {name: " size" if name.endswith("_bytes") else " time" if name.endswith("_ms") else "" for name in known}
+    return {name: bare[name].replace("_", " ") + (kinds[name] if often[bare[name]] > 1 else "") for name in known}
+
+
+def human(name: str, value: Any) -> str:
+    """Return `value` as human-readable text.
+
+    If `name` ends with `_ms`, the text is a time in ISO UTC. If it ends with `_bytes`, the text is a size in binary
+    units. The text is printable, because many values are names that others chose.
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_ms"):
+        return point_in_time(value)
+    if name.endswith("_bytes"):
+        return amount(value)
+    if isinstance(value, (list, tuple)):
+        return printable(", ".join(str(item) for item in value)) or "-"
+    return printable(str(value))
 
 
 def _escaped(character: str) -> str:

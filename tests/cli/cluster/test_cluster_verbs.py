@@ -45,10 +45,12 @@ def test_the_config_of_a_cluster_is_altered(orders: Cli) -> None:
     planned = orders.json("cluster", "alter", "--set", "page.writes=true", "--dry-run")
     assert planned == {"config": {"page.writes": "true"}, "before": {}, "dry_run": True}
     said = orders("cluster", "alter", "--set", "page.writes=true", "-s", "log.retention.ms=-1")
-    assert (said.code, said.out) == (0, "config of the cluster is: log.retention.ms=-1, page.writes=true\n")
-    assert orders("cluster", "alter", "--delete", "log.retention.ms").out == (
-        "config of the cluster is: page.writes=true\n"
-    )
+    changed = "changed the config of the cluster: log.retention.ms"
+    assert (said.code, said.out) == (0, f"{changed}=-1 (cluster), page.writes=true (cluster)\n")
+    assert orders("cluster", "alter", "--delete", "log.retention.ms").out == f"{changed}=604800000 (default)\n"
+    assert orders.json("cluster", "alter", "--set", "page.writes=true", "--dry-run")["before"] == {
+        "page.writes": "true"
+    }
     assert "config of the cluster set" in orders("chain", "tail").out
     for wrong, text in (
         ((), "nothing to change"),

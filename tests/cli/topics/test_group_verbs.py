@@ -72,7 +72,7 @@ def test_a_reset_shows_its_plan_and_needs_execute(orders: Cli, target: tuple[str
     with unchanged(orders.url):
         said = orders("group", "reset", "billing", *target)
     assert said.code == 0
-    assert "would reset 1 partition of group billing: add --execute" in said.out
+    assert "would reset the offsets of group billing in 1 partition: add --execute" in said.out
     plan = orders.json("group", "reset", "billing", *target, "--execute")
     row = {"topic": "orders", "partition": 0, "committed": 2, "new": wanted, "end": 3, "lag": 3 - wanted}
     assert plan == {"group": "billing", "partitions": [row], "executed": True}
@@ -122,6 +122,8 @@ def test_delete_forgets_all_of_the_groups_or_none(orders: Cli) -> None:
     with unchanged(orders.url):
         said = orders("group", "delete", "billing", "nowhere")
         assert (said.code, said.err.partition(":")[0]) == (3, "GROUP_ID_NOT_FOUND")
+        said = orders("group", "delete", "billing", "audit", "--dry-run")
+        assert said.out.endswith("\nwould delete groups billing, audit with all their offsets\n")
     assert orders("group", "delete", "billing", "audit").code == 0
     assert orders.json("group", "list") == []
 

@@ -26,7 +26,7 @@ def test_a_topic_is_created_described_altered_and_deleted(sparklog: Cli) -> None
     found = sparklog.json("topic", "describe", "t")
     assert len(found["partitions"]) == 3
     assert (found["config"]["segment.bytes"], found["config_set_by"]) == ("1000", {"segment.bytes": "topic"})
-    assert sparklog("topic", "delete", "t").out == "deleted topic t with 0 records\n"
+    assert sparklog("topic", "delete", "t").out == "deleted topic t with 0 records (0 B)\n"
     assert sparklog("topic", "list").out == "no topics\n"
 
 

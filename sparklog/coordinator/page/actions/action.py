@@ -1,4 +1,4 @@
-"""The parts of an action: its form, and its plan with the commands that perform it and an equivalent command line."""
+"""The parts of an action: its form, and its plan: a change, and an equivalent command line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sparklog.chain.commit.committer import new_command_id
 from sparklog.core.access import Principal
 from sparklog.core.commands import Command, Submission
 from sparklog.core.decide.command import decide
+from sparklog.core.describe.planned_changes import Described, PlannedChange, planned_change
 from sparklog.core.errors import InvalidOption
 from sparklog.core.records import At, Record
 from sparklog.core.state import ClusterState
@@ -33,19 +34,10 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The effect that an action would have on the present state, and the command line that does the same.
+    """The change that an action would make to the present state, and the command line that does the same."""
 
-    `commands`: the commands to commit; none if there is nothing to do. `summary` is a sentence about the planned
-    effect, `done` one about the result. `columns` and `rows` are a table of the details.
-    """
-
-    summary: str
-    done: str
+    change: PlannedChange
     command_line: str
-    commands: tuple[Command, ...]
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[object, ...], ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class Planning(msgspec.Struct, frozen=True):
@@ -95,6 +87,10 @@ class Planning(msgspec.Struct, frozen=True):
         """
         submission = Submission(new_command_id(), self.state.n0, command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
+
+    def changed_by(self, command: Described) -> PlannedChange:
+        """The change that a commit of the command would make now. Raises the errors that the commit would raise."""
+        return planned_change(self.state, command, self.decided(command))
 
 
 class Action(msgspec.Struct, frozen=True):

@@ -65,7 +65,8 @@ _ACTIONS: Final = (
     Action(
         "create-topic",
         "Create a topic",
-        "Its replicas are spread over the zones, then evenly over the stores.",
+        "Its replicas are spread over the zones, then evenly over the stores. The first store of a partition is its "
+        "preferred leader.",
         "",
         (
             Field("topic", "Name"),

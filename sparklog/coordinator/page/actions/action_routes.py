@@ -94,7 +94,7 @@ class ActionPage:
             "back": f"/{listed}/{path_part(name)}" if name and not self.done else f"/{listed}",
             "address": "" if action is None else address_of(action.name, self.given),
             "plan": self.plan,
-            "rows": () if self.plan is None else self.plan.rows[:ROWS],
+            "rows": () if self.plan is None else self.plan.change.rows[:ROWS],
             "sealed": self.sealed if usable else "",
             "done": self.done,
             "partly": self.partly,
@@ -126,17 +126,15 @@ def action_routes(service: Service) -> list[GatedRoute]:
 
     async def plan(request: Request, action: Action, page: ActionPage) -> None:
         state, planned = await reads.run(partial(_planned, service, action, page.given))
-        page.plan, principal = planned, caller_of(request.scope).principal
-        for command in planned.commands:
+        page.plan, principal, commands = planned, caller_of(request.scope).principal, planned.change.commands
+        for command in commands:
             if (refusal := refusal_of(principal, need_of(command), state)) is not None:
                 raise refusal
-        if len(planned.commands) > MAX_COMMANDS:
-            changes = len(planned.commands)
-            raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {changes}")
-        if planned.commands:
-            begun = state.n0
-            submissions = tuple(Submission(new_command_id(), begun, command) for command in planned.commands)
-            made = SealedPlan(action.name, principal.name, now_ms(), state.chain_id, planned.done, submissions)
+        if len(commands) > MAX_COMMANDS:
+            raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {len(commands)}")
+        if commands:
+            submissions = tuple(Submission(new_command_id(), state.n0, command) for command in commands)
+            made = SealedPlan(action.name, principal.name, now_ms(), state.chain_id, planned.change.done, submissions)
             page.sealed = seals.sealed(made)
 
     async def confirmed(request: Request) -> Response:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparklog.client.groups.offsets import rows_to_commit
-from sparklog.client.groups.resets import ResetKind, ResetTarget, planned_resets
+from sparklog.client.groups.resets import ResetKind, ResetTarget, reset_command
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
-from sparklog.core.commands import CommitOffsets, DeleteGroups
-from sparklog.core.describe.readable import counted
+from sparklog.core.commands import DeleteGroups
+from sparklog.core.describe.planned_changes import planned_change
 from sparklog.core.errors import InvalidOption
-from sparklog.core.groups.lag import group_lags
-from sparklog.core.lookup import existing_group
 from sparklog.options.starting_offsets import parse_timestamp_us
 
 TARGETS: Final = tuple(ResetKind)
@@ -21,7 +18,7 @@ _OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST, ResetKind.CURRENT)
 def plan_reset(planning: Planning) -> Plan:
     """Plan to reset the committed offsets of a group, all in one commit.
 
-    Raises InvalidOption for a malformed field, the errors of `planned_resets`, and those that the commit would raise.
+    Raises InvalidOption for a malformed field, the errors of `reset_command`, and those that the commit would raise.
     """
     state, group = planning.state, planning.wanted("group")
     topic, partition = planning.text("topic"), planning.number("partition")
@@ -29,22 +26,12 @@ def plan_reset(planning: Planning) -> Plan:
         raise InvalidOption("partition: wanted a topic with it, found none")
     target, option = _target(planning)
     topics, chosen = [topic] if topic else [], [] if partition is None else [partition]
-    resets = planned_resets(state, planning.offset_for_time, group, target, topics, chosen)
-    offsets = {(reset.topic, reset.partition): reset.after for reset in resets}
-    command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, ""))
-    if resets:
+    command = reset_command(state, planning.offset_for_time, group, target, topics, chosen)
+    if command.offsets:
         planning.decided(command)
     options = [option, *(["--topic", topic] if topic else [])]
     options += [] if partition is None else ["--partition", str(partition)]
-    what = f"{counted(len(resets), 'partition')} of group {group}"
-    return Plan(
-        f"This sets the offsets where the group continues, in {what}.",
-        f"Reset {what}.",
-        command_line("group reset", group, *options, "--execute"),
-        (command,) if resets else (),
-        ("Topic", "Partition", "Committed now", "Then", "End", "Lag then"),
-        tuple((reset.topic, reset.partition, reset.before, reset.after, reset.end, reset.lag) for reset in resets),
-    )
+    return Plan(planned_change(state, command, ()), command_line("group reset", group, *options, "--execute"))
 
 
 def plan_delete_group(planning: Planning) -> Plan:
@@ -53,17 +40,7 @@ def plan_delete_group(planning: Planning) -> Plan:
     Raises InvalidOption (no name), GroupIdNotFound, NonEmptyGroup.
     """
     name = planning.wanted("group")
-    lag = group_lags(planning.state).of(existing_group(planning.state, name))
-    command = DeleteGroups((name,))
-    planning.decided(command)
-    return Plan(
-        f"This deletes group {name} with all its offsets: a new reader of this name starts over.",
-        f"Deleted group {name}.",
-        command_line("group delete", name),
-        (command,),
-        ("Topic", "Partitions with an offset", "Lag, offsets"),
-        tuple((topic.topic, topic.partitions, topic.lag_records) for topic in lag.topics),
-    )
+    return Plan(planning.changed_by(DeleteGroups((name,))), command_line("group delete", name))
 
 
 def _target(planning: Planning) -> tuple[ResetTarget, str]:

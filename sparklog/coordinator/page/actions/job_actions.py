@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
-from sparklog.coordinator.page.words import size
-from sparklog.core.describe.readable import counted
+from sparklog.core.describe.planned_changes import PlannedChange
+from sparklog.core.describe.readable import amount, counted
 from sparklog.core.errors import InvalidOption
 from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.retention_rule import RetentionCut, plan_retention
@@ -42,25 +42,22 @@ def plan_job(planning: Planning) -> Plan:
                 due += plan_roll(state, topic, partition, planning.now_ms)
             elif (cut := plan_retention(state, topic, partition, planning.now_ms)) is not None:
                 due.append(cut)
-    amount_due = (
-        f"{counted(sum(part.records for part in due), 'record')} ({size(sum(part.size_bytes for part in due))})"
-    )
-    what = "segment" if job == "roll" else "partition"
-    return Plan(
-        f"Due now: {amount_due} of {counted(len(due), what)} {'to be sealed' if job == 'roll' else 'to be cut'}.",
-        "",
-        command_line(f"job {job}", "", *(["--topic", name] if name else [])),
-        (),
-        ("Topic", "Partition", "Up to offset", "Records", "Size", "Why"),
-        tuple(
-            (
-                part.topic,
-                part.partition.partition,
-                part.end if isinstance(part, SegmentToRoll) else part.to,
-                part.records,
-                size(part.size_bytes),
-                part.reason,
-            )
+    records = counted(sum(part.records for part in due), "record")
+    size = amount(sum(part.size_bytes for part in due))
+    change = PlannedChange(
+        commands=(),
+        verb="seal" if job == "roll" else "delete",
+        what=f"{records} ({size}) of {counted(len(due), 'segment' if job == 'roll' else 'partition')}",
+        rows=tuple(
+            {
+                "topic": part.topic,
+                "partition": part.partition.partition,
+                "up_to_offset": part.end if isinstance(part, SegmentToRoll) else part.to,
+                "records": part.records,
+                "size_bytes": part.size_bytes,
+                "why": part.reason,
+            }
             for part in due
         ),
     )
+    return Plan(change, command_line(f"job {job}", "", *(["--topic", name] if name else [])))
