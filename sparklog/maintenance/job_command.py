@@ -147,7 +147,8 @@ class JobCommand:
                     await _stopped(await starting)
                 raise
         assert process.stdin is not None
-        process.stdin.write(self._first_line)  # the pipe has room for it
+        with suppress(OSError, RuntimeError):  # uvloop's error if the process has ended: its output says why
+            process.stdin.write(self._first_line)  # the pipe has room for it
         try:
             async with asyncio.timeout(self._longest_run_ms / 1000):
                 return await process.wait()

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -48,6 +49,23 @@ def reporting(tmp_path: Path) -> Callable[[JobReport, int], str]:
         return python(leave, "{job}", "{cluster}", "{report}", str(made), str(code))
 
     return template
+
+
+def test_a_process_that_has_ended_before_it_is_told_anything_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = asyncio.create_subprocess_exec
+
+    async def ended(*words: str, **given: Any) -> asyncio.subprocess.Process:
+        process = await create(*words, **given)
+        await process.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", ended)
+    command = JobCommand(
+        CLUSTER, command_words(python("import sys; sys.exit('no such queue')", "{job}", "{cluster}")), 60_000
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        end = runner.run(command.run("roll"))
+    assert end.error == "it ended with exit code 1 and without a report: no such queue"
 
 
 def test_the_words_of_a_command_reach_the_process_as_they_are() -> None:

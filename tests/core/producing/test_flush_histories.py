@@ -12,7 +12,7 @@ from tests.kit.budget import Seeds, random_runs
 
 
 @pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
-@random_runs(range(8), campaign=[range(25), range(1_000, 4_000)])
+@random_runs(range(9), campaign=[range(25), range(1_000, 4_000)])
 def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks, seeds: Seeds) -> None:  # M: I-01 I-06
     commits = repeats = renewals = most = joined = around_doubt = shut_out = not_shut_out = 0
     for seed in seeds:
