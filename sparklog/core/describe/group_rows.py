@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -113,7 +114,7 @@ def describe_group(
     """Describe the group `name` as of this state, as far as the caller may see its topics. Raises GroupIdNotFound."""
     group = existing_group(state, name)
     rows = [row for row in group_partition_rows(state, group) if may_see(row.topic)]
-    reads = [row.member for row in rows]
+    reads = Counter(row.member for row in rows)
     lags = [row.lag for row in rows if row.lag is not None]
     times_ms = [row.unread_since_ms for row in rows if row.unread_since_ms is not None]
     return GroupDescription(
@@ -126,7 +127,7 @@ def describe_group(
                 member=member.member_id,
                 instance_id=member.instance_id,
                 topics=tuple(topic for topic in member.topics if may_see(topic)),
-                partitions=reads.count(member.member_id),
+                partitions=reads[member.member_id],
                 session_timeout_ms=member.session_timeout_ms,
                 renewed_at_entry=member.renewed_at,
             )
