@@ -42,6 +42,14 @@ GUARDS: Final = (
         f"{_STREAMS}::test_a_query_that_is_stopped_while_the_planner_is_asked_has_not_failed",
     ),
     _guard(
+        "interrupted-again",
+        "A thread of Spark that was interrupted is marked so again, even while the interrupt is still being sent.",
+        "Interruption",
+        "while (!thread.isInterrupted() && System.nanoTime() - began < LIMIT_NS) {",
+        "while (thread == null) {",
+        "tests/jvm/test_interruption.py::test_a_thread_of_spark_is_marked_as_interrupted_while_it_is_still_being_interrupted",
+    ),
+    _guard(
         "stream-skipped",
         "The tasks of a micro-batch that is written already upload nothing.",
         "LogStreamWrite",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
@@ -26,6 +26,7 @@ from tests.spark_classes import NO_FOLDER, short_lived_spark
 PROJECT = Path(__file__).parents[2]
 FORKED_WORKERS = Path(__file__).parent / "forked_workers"
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
+SETTINGS_OF_A_JVM = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.jars")  # only at its start
 SPECULATING = {  # settings of a session on TWO_HOSTS: a task that takes longer than most is begun a second time
     "spark__executor__memory": "512m",
     "spark__speculation": "true",
@@ -55,9 +56,6 @@ class OneSpark:
         if self.current is not None and self.asked == (master, settings):
             return self.current
         self.stop()
-        with _keys_of_test_servers():
-            url = self._two_hosts() if master == TWO_HOSTS else master
-        builder = SparkSession.builder.master(url).appName("sparklog tests")
         quiet = f"-Dlog4j2.configurationFile={self.scratch}/log4j2.properties"
         own_files = f"-Djava.io.tmpdir={self.scratch} -Dderby.system.home={self.scratch}"
         common = {
@@ -80,16 +78,18 @@ class OneSpark:
         }
         if self.with_jar:
             common["spark.jars"] = str(jar())
-        for name, value in (common | {key.replace("__", "."): value for key, value in settings.items()}).items():
-            builder = builder.config(name, value)
+        wanted = common | {key.replace("__", "."): value for key, value in settings.items()}
+        of_jvm = [(name, wanted[name]) for name in SETTINGS_OF_A_JVM if name in wanted]
         with _keys_of_test_servers():
+            SparkContext._ensure_initialized(conf=SparkConf().setAll(of_jvm))
+            url = self._two_hosts() if master == TWO_HOSTS else master
+            builder = SparkSession.builder.master(url).appName("sparklog tests").config(map=wanted)
             self.current, self.asked = builder.getOrCreate(), (master, settings)
         self.current.sparkContext.setLogLevel("OFF")
         return self.current
 
     def _two_hosts(self) -> str:
         """Start Spark's own master and two workers in the driver's JVM, as local-cluster does."""
-        SparkContext._ensure_initialized()
         jvm, gateway = SparkContext._jvm, SparkContext._gateway
         assert jvm is not None
         assert gateway is not None

@@ -157,9 +157,9 @@ def test_a_dataframe_outlives_the_objects_of_its_plan(
 
 @pytest.mark.sparks("latest", since="4.1")
 def test_a_stream_joins_a_dataframe_over_a_roll(
-    spark: SparkSession, cluster: Cluster, read: Read, write: Write, tmp_path: Path
+    spark: SparkSession, one_spark: OneSpark, cluster: Cluster, read: Read, write: Write, tmp_path: Path
 ) -> None:
-    """The static side is planned once for all micro-batches; its objects are gone after the first."""
+    """In Python, the static side is planned once for all micro-batches; its objects are gone after the first."""
     cluster.create_topic("t", partitions=2)
     write(spark.range(10).selectExpr("cast(id as string) as key", "concat('v', id) as value"), "t")
     arrivals = tmp_path / "in"
@@ -181,4 +181,6 @@ def test_a_stream_joins_a_dataframe_over_a_roll(
         query.processAllAvailable()
     finally:
         query.stop()
-    assert spark.sql("select k, name from joined order by k, name").collect() == [("3", "v3"), ("3", "v3"), ("4", "v4")]
+    late = [("3", "late"), ("4", "late")] if one_spark.with_jar else []  # Java plans it for each
+    found = spark.sql("select k, name from joined").collect()
+    assert sorted(map(tuple, found)) == sorted([("3", "v3"), ("3", "v3"), ("4", "v4"), *late])

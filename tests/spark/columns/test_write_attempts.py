@@ -14,10 +14,14 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.jar import jar
 from tests.spark.columns.writing import values
 from tests.spark.conftest import SPECULATING, TWO_HOSTS, OneSpark, Write
+from tests.spark.stream.keyed_stream import KeyedStream
+from tests.spark.stream.killed_driver import run_query
 
 pytestmark = pytest.mark.spark
 RECORDS = 400
@@ -40,6 +44,21 @@ def test_each_row_is_there_once_whatever_becomes_of_attempts(
     assert (tmp_path / "first").exists()
     assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
     assert len(cluster.connection.newest_state().objects) == 4
+
+
+def test_a_micro_batch_whose_executor_is_killed_is_written_once(two_hosts: SparkSession, tmp_path: Path) -> None:
+    """It dies with rows that Java has read and not yet written."""
+    url = str(tmp_path / "cluster")
+    init_cluster(url)
+    with sparklog.connect(url) as cluster:
+        stream = KeyedStream(cluster)
+        stream.send(2)
+        killing = faulty("kills", tmp_path / "first")
+        query = run_query(two_hosts, "sparklog", url, str(tmp_path / "checkpoint"), killing)
+        assert (tmp_path / "first").exists()
+        stream.check()
+    (source,) = query.recentProgress[0]["sources"]
+    assert source["description"] == "Sparklog[Subscribe[in]]"  # Java's, not Python's
 
 
 def test_an_executor_may_be_lost_when_its_task_is_done(

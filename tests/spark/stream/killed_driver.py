@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ BY_JAVA = "DEADLY_BY_JAVA"
 PROCESSES = "DEADLY_PROCESSES"  # the process group of the driver
 GROUP = "billing"
 MOST = 5
+Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def perhaps_die(step: str, when: str, number: int) -> None:
@@ -98,15 +99,20 @@ class DeadlySource(SparklogDataSource):
         return DeadlyWriter(made.options, made.plan, {} if FORGETFUL in os.environ else made.written)
 
 
-def run_query(spark: SparkSession, kind: str, cluster: str, checkpoint: str, **options: str) -> StreamingQuery:
+def run_query(
+    spark: SparkSession, kind: str, cluster: str, checkpoint: str, through: Through | None = None, **options: str
+) -> StreamingQuery:
     """Shout topic "in" into topic "out", by key, at most MOST offsets a micro-batch, up to what is there.
 
-    Before Spark 4.2 a run ends after one such micro-batch, so there are as many runs as it takes.
+    What is shouted goes `through` this function of batches. Before Spark 4.2 a run ends after one such micro-batch, so
+    there are as many runs as it takes.
     """
     shared = {"cluster": cluster, "groupId": GROUP, **options}
     source = spark.readStream.format(kind).options(**shared).option("subscribe", "in")
     rows = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", MOST).load()
     shouted = rows.selectExpr("key", "upper(cast(value as string)) as value")
+    if through is not None:
+        shouted = shouted.mapInArrow(through, shouted.schema)
     sink = shouted.writeStream.format(kind).options(**shared).option("topic", "out")
     sink = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True)
     while True:

@@ -106,7 +106,7 @@ final class BodyReads {
     try {
       return ahead.get();
     } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
+      Interruption.restore();
       throw new IOException(error);
     } catch (ExecutionException error) {
       throw new IOException(error.getCause());

@@ -234,7 +234,7 @@ final class Planner {
     } catch (ExecutionException error) {
       throw unanswered(isSent, error.getCause());
     } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
+      Interruption.restore();
       throw new Unanswered(isSent, "interrupted", error);
     } finally {
       awaited.remove(id);
@@ -353,7 +353,7 @@ final class Planner {
         return ifAlive;
       }
     } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
+      Interruption.restore();
       return "it has ended";
     }
     int code = process.exitValue();

@@ -115,7 +115,7 @@ final class StoreLanes {
       }
     } catch (InterruptedException error) {
       running.values().forEach(each -> each.cancel(true));
-      Thread.currentThread().interrupt();
+      Interruption.restore();
       throw new InterruptedIOException("the task was killed");
     } finally {
       endedNs = System.nanoTime();

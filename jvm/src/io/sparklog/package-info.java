@@ -14,7 +14,7 @@
  *   <li>A write in a task: TaskWriter, SkippingWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object:
  *       ObjectsWriter, OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, Grown, GrownColumn, Encoder,
  *       EncodedBatch; to stores: StoreLanes, ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
- *   <li>Both: Planner, MicroBatchProperties, SparklogException
+ *   <li>Both: Planner, MicroBatchProperties, Interruption, SparklogException
  * </ul>
  */
 package io.sparklog;
