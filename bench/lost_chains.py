@@ -22,7 +22,7 @@ from sparklog.chain.snapshot import snapshot, snapshot_writer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Submission
-from sparklog.core.replication.replica_append import at_end
+from sparklog.core.replication.replica_append import appended_everywhere
 from sparklog.core.types import Holder, Offset
 from sparklog.storage.local.store import LocalStore
 from tests.chain.chain_kit import append
@@ -59,7 +59,7 @@ def chain_of_segments(folder: Path, segments: int, partitions: int, tail: int) -
         state.next_object_number = large.next_object_number
         end = Offset(segments // partitions * RECORDS)
         for key, of_large in large.partitions.items():
-            replication = at_end(state.partitions[key].replication, end)
+            replication = appended_everywhere(state.partitions[key].replication, end)
             state.partitions[key] = msgspec.structs.replace(of_large, replication=replication)
         place = LocalStore(str(folder / "meta"))
         snapshot.write(place, snapshot.prepare(state, head.entry_hash, {}))

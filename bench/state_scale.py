@@ -26,7 +26,7 @@ from sparklog.core.decide.command import decide
 from sparklog.core.reading.plan import plan_range
 from sparklog.core.records import At
 from sparklog.core.replication.partition import created
-from sparklog.core.replication.replica_append import at_end
+from sparklog.core.replication.replica_append import appended_everywhere
 from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS, Block, make_block
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
@@ -68,7 +68,7 @@ def large_state(
     """A topic with this many segments of 1,000 records and 1 MiB, or append objects, all on each of the stores."""
     topic = Topic(TopicId(1), "t", partitions, dict(config), 0, tuple(stores))
     each = segments // partitions
-    replication = at_end(created(tuple(stores)), Offset(each * RECORDS))
+    replication = appended_everywhere(created(tuple(stores)), Offset(each * RECORDS))
     keys = [TopicPartition(topic.topic_id, PartitionIndex(at)) for at in range(partitions)]
     return ClusterState(
         n=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sparklog.core.purgatory import Wanted
+from sparklog.core.purgatory import WaitCondition
 from sparklog.host.bell import Bell
 from sparklog.host.daemon import in_daemon
 from sparklog.wire.messages import WaitReply
@@ -17,7 +17,7 @@ class AskedCoordinator:
     """A request to the coordinator, sent by a daemon thread: a coordinator that hangs can't keep the process alive."""
 
     def __init__(
-        self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
+        self, wanted: WaitCondition, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
     ) -> None:
         """Call `ask`, which sends the request for `wanted`, in a new thread.
 
@@ -31,7 +31,7 @@ class AskedCoordinator:
         self._asked = in_daemon(ask, "sparklog-wait")
         self._asked.add_done_callback(lambda asked: bell.ring())
 
-    def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
+    def serves(self, wanted: WaitCondition, deadline_ms: int) -> bool:
         """True if the request is for `wanted`, is not answered yet, and asks for a reply by `deadline_ms`.
 
         A reply up to SLACK_MS later is accepted, too.

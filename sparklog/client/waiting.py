@@ -25,7 +25,7 @@ from sparklog.client.commits.client_committer import ClientCommitter
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.pauses import longer
-from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
+from sparklog.core.purgatory import Records, Replicated, WaitCondition, is_done
 from sparklog.core.types import EntryNumber
 from sparklog.host.bell import Bell
 from sparklog.host.clock import Clock
@@ -63,7 +63,7 @@ class Waiting:
         """The clock by which deadlines and pauses are measured."""
         return self._committer.clock
 
-    def at_coordinator(self, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
+    def at_coordinator(self, wanted: WaitCondition, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
         """Ask the coordinator in force to reply once `wanted` has happened, or after `longest_ms`, at most ROUND_MS.
 
         `seen`: the newest entry known here. None if no coordinator can be asked, or if the request failed.

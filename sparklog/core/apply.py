@@ -58,7 +58,7 @@ from sparklog.core.records import (
 )
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.partition_change import changed_by
-from sparklog.core.replication.replica_append import at_end
+from sparklog.core.replication.replica_append import appended_everywhere
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
 from sparklog.core.state import (
     ApplicationState,
@@ -289,7 +289,7 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
     after = {}
     keys = [TopicPartition(range_.topic_id, range_.partition) for range_ in record.ranges]
     for range_, key, before in zip(record.ranges, keys, state.partitions.get_all(keys), strict=True):
-        replication = at_end(before.replication, range_.end)
+        replication = appended_everywhere(before.replication, range_.end)
         after[key] = Partition(key.topic_id, key.partition, replication, before.size_bytes + range_.size_bytes)
     for change in record.changes:
         plain = after[change.topic_partition]

@@ -57,7 +57,7 @@ class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
     store: CommandStoreId
 
 
-Wanted = Replicated | Records | ReplicaNews
+WaitCondition = Replicated | Records | ReplicaNews
 
 
 def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
@@ -103,7 +103,7 @@ class Operation:
 
     __slots__ = ("wanted",)
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WaitCondition) -> None:
         self.wanted = wanted
 
 
@@ -124,7 +124,7 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
+    def add(self, wanted: WaitCondition, seen: EntryNumber) -> Operation | None:
         """Add an operation for a client that has read the chain up to entry `seen`, and return it.
 
         Returns None, and adds nothing, if the wait is already over, for example because the store has had news since
@@ -209,7 +209,7 @@ class Purgatory:
                     self._news_at[store] = state.n
 
 
-def weight(wanted: Wanted) -> int:
+def weight(wanted: WaitCondition) -> int:
     """Return a measure of an operation's memory: 1, plus the number of ranges, positions and topics that it watches."""
     match wanted:
         case Replicated():
@@ -220,7 +220,7 @@ def weight(wanted: Wanted) -> int:
             return 1
 
 
-def _check_offsets(wanted: Wanted) -> None:
+def _check_offsets(wanted: WaitCondition) -> None:
     match wanted:
         case Replicated():
             are_legal = all(0 <= range_.start < range_.end <= OFFSETS_END for range_ in wanted.ranges)
@@ -245,7 +245,7 @@ def _wanting(partition: Partition) -> Iterator[StoreId]:
             yield store
 
 
-def _keys_of(wanted: Wanted) -> tuple[set[TopicPartition], set[TopicId]]:
+def _keys_of(wanted: WaitCondition) -> tuple[set[TopicPartition], set[TopicId]]:
     """Return the partitions and topics whose changes may complete the operation."""
     match wanted:
         case Replicated():

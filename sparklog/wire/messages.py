@@ -14,7 +14,7 @@ import msgspec
 
 from sparklog.core.commands import Submission
 from sparklog.core.coordination import Coordinator
-from sparklog.core.purgatory import Wanted
+from sparklog.core.purgatory import WaitCondition
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandStoreId, EntryNumber, Name
 from sparklog.wire.error_messages import ErrorReply
@@ -91,7 +91,7 @@ class WaitRequest(msgspec.Struct, frozen=True):
 
     chain_id: Name
     seen: EntryNumber
-    wanted: Wanted
+    wanted: WaitCondition
     max_wait_ms: int
 
 

@@ -40,7 +40,7 @@ def settle(*consumers: Consumer) -> list[tuple[Place, ...]]:
     for _ in range(2):
         for each in consumers:
             each._reading._look_due_ms = 0
-            each._reading.tend()
+            each._reading.do_periodic_work()
     return [each.assignment() for each in consumers]
 
 

@@ -13,7 +13,7 @@ from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.commands import ClaimCoordination
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import Wakeup
-from sparklog.core.purgatory import Wanted
+from sparklog.core.purgatory import WaitCondition
 from sparklog.core.types import EntryNumber
 from sparklog.host.bell import Bell
 from sparklog.host.clock import SystemClock
@@ -55,7 +55,7 @@ class SilentCoordinator:
         reader._connection.follower.catch_up()
         reader._connection.committer.wait = self._wait  # type: ignore[method-assign]
 
-    def _wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
+    def _wait(self, known: Coordinator, wanted: WaitCondition, seen: EntryNumber, longest_ms: int) -> WaitReply:
         self.asked.append(longest_ms)
         self.requests.release()
         is_done = self.answer.wait(longest_ms / 1000)

@@ -15,7 +15,7 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, ResignCoordination
 from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import ChainDamaged, NotController, StoreUnavailable, TryAgain
-from sparklog.core.purgatory import Records, Wanted
+from sparklog.core.purgatory import Records, WaitCondition
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, Offset
 from sparklog.wire.messages import WaitReply
@@ -58,7 +58,7 @@ class Asked:
         self._cluster, self._clock = cluster, clock
         cluster.connection.committer.wait = self._wait  # type: ignore[method-assign]
 
-    def _wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
+    def _wait(self, known: Coordinator, wanted: WaitCondition, seen: EntryNumber, longest_ms: int) -> WaitReply:
         self.asked.append((known.name, longest_ms))
         self._clock.at_ms += min(self.takes_ms, longest_ms)
         self.before()

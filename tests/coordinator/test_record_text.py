@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.coordinator.page.records.masks import MASKED, UNMASKED, Mask, MaskRule, mask_of, mask_rule
-from sparklog.coordinator.page.records.record_query import MOST_COUNT, RecordQuery, Shape, query_of
+from sparklog.coordinator.page.records.record_query import MOST_COUNT, RecordQuery, ValueFormat, query_of
 from sparklog.coordinator.page.records.record_text import SHOWN_BYTES, shown_bytes
 from sparklog.core.errors import InvalidConfig, InvalidInput
 
@@ -22,36 +22,38 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("value", "shape", "kind", "preview"),
+    ("value", "value_format", "kind", "preview"),
     [
-        (None, Shape.AUTO, "null", ""),
-        (b"", Shape.HEX, "empty", ""),
-        (b"plain", Shape.AUTO, "text", "plain"),
-        (b"plain", Shape.JSON, "text", "plain"),
-        (b"two\nlines", Shape.AUTO, "text", "two lines"),
-        (b'{"a": 1}', Shape.AUTO, "JSON", '{ "a": 1 }'),
-        (b'{"a": 1}', Shape.TEXT, "text", '{"a": 1}'),
-        (b'{"a": 1}', Shape.HEX, "hex", "7b 22 61 22 3a 20 31 7d"),
-        (b'{"a": 1', Shape.AUTO, "text", '{"a": 1'),
-        (b"x" * 120, Shape.AUTO, "text", "x" * 120),
-        (b"x" * 121, Shape.AUTO, "text", "x" * 120 + "…"),
-        (b" \n" * 999 + b"x", Shape.AUTO, "text", "…"),
-        (b"12", Shape.AUTO, "text", "12"),
-        (b"\xff\xfe", Shape.AUTO, "hex", "ff fe"),
-        (b"\xff\xfe", Shape.TEXT, "text", "\ufffd\ufffd"),
-        ("tür".encode(), Shape.AUTO, "text", "tür"),
-        (b"a\x00b", Shape.AUTO, "hex", "61 00 62"),
-        ("user\u202etxt".encode(), Shape.AUTO, "hex", "75 73 65 72 e2 80 ae 74 78 74"),
+        (None, ValueFormat.AUTO, "null", ""),
+        (b"", ValueFormat.HEX, "empty", ""),
+        (b"plain", ValueFormat.AUTO, "text", "plain"),
+        (b"plain", ValueFormat.JSON, "text", "plain"),
+        (b"two\nlines", ValueFormat.AUTO, "text", "two lines"),
+        (b'{"a": 1}', ValueFormat.AUTO, "JSON", '{ "a": 1 }'),
+        (b'{"a": 1}', ValueFormat.TEXT, "text", '{"a": 1}'),
+        (b'{"a": 1}', ValueFormat.HEX, "hex", "7b 22 61 22 3a 20 31 7d"),
+        (b'{"a": 1', ValueFormat.AUTO, "text", '{"a": 1'),
+        (b"x" * 120, ValueFormat.AUTO, "text", "x" * 120),
+        (b"x" * 121, ValueFormat.AUTO, "text", "x" * 120 + "…"),
+        (b" \n" * 999 + b"x", ValueFormat.AUTO, "text", "…"),
+        (b"12", ValueFormat.AUTO, "text", "12"),
+        (b"\xff\xfe", ValueFormat.AUTO, "hex", "ff fe"),
+        (b"\xff\xfe", ValueFormat.TEXT, "text", "\ufffd\ufffd"),
+        ("tür".encode(), ValueFormat.AUTO, "text", "tür"),
+        (b"a\x00b", ValueFormat.AUTO, "hex", "61 00 62"),
+        ("user\u202etxt".encode(), ValueFormat.AUTO, "hex", "75 73 65 72 e2 80 ae 74 78 74"),
     ],
 )
-def test_bytes_are_shown_in_the_shape_that_fits(value: bytes | None, shape: Shape, kind: str, preview: str) -> None:
-    shown = shown_bytes(value, shape)
+def test_bytes_are_shown_in_the_format_that_fits(
+    value: bytes | None, value_format: ValueFormat, kind: str, preview: str
+) -> None:
+    shown = shown_bytes(value, value_format)
     assert (shown.kind, shown.preview) == (kind, preview)
 
 
-@given(value=st.binary(max_size=300) | JSON.map(msgspec.json.encode), shape=st.sampled_from(Shape))
-def test_any_bytes_are_shown(value: bytes, shape: Shape) -> None:
-    shown = shown_bytes(value, shape)
+@given(value=st.binary(max_size=300) | JSON.map(msgspec.json.encode), value_format=st.sampled_from(ValueFormat))
+def test_any_bytes_are_shown(value: bytes, value_format: ValueFormat) -> None:
+    shown = shown_bytes(value, value_format)
     assert shown.size_bytes == len(value)
     assert len(shown.preview) <= 130
     if shown.kind == "JSON":
@@ -62,14 +64,14 @@ def test_any_bytes_are_shown(value: bytes, shape: Shape) -> None:
     "value", [b"x" * 99_999, "ü".encode() * 99_999, b"\x00" * 99_999, b"[" + b"1," * 50_000 + b"1]"]
 )
 def test_what_is_left_out_of_a_long_value_is_counted(value: bytes) -> None:
-    shown = shown_bytes(value, Shape.AUTO)
+    shown = shown_bytes(value, ValueFormat.AUTO)
     assert len(shown.text) <= 5 * SHOWN_BYTES
     assert 0 < shown.left_out_bytes < len(value)
 
 
 def test_deep_nesting_is_no_error() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    assert shown_bytes(deep, Shape.AUTO).kind == "text"
+    assert shown_bytes(deep, ValueFormat.AUTO).kind == "text"
     assert Mask(fields=(("a",),)).of_value(deep) == MASKED.encode()
 
 
@@ -134,7 +136,7 @@ def test_a_mask_hides_too_much_rather_than_too_little(inner: object) -> None:
         count=st.integers(1, 500),
         find=st.text(max_size=20),
         key=st.text(max_size=20),
-        shape=st.sampled_from(Shape),
+        value_format=st.sampled_from(ValueFormat),
         back=st.booleans(),
     )
 )
@@ -170,4 +172,4 @@ def test_any_query_is_one_or_is_refused(parameters: dict[str, str]) -> None:
     ids=["deep", "deep and long", "long"],
 )
 def test_a_value_that_would_grow_without_bound_is_not_indented(value: bytes, kind: str) -> None:
-    assert shown_bytes(value, Shape.AUTO).kind == kind
+    assert shown_bytes(value, ValueFormat.AUTO).kind == kind

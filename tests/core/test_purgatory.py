@@ -26,7 +26,7 @@ from sparklog.core.purgatory import (
     Records,
     ReplicaNews,
     Replicated,
-    Wanted,
+    WaitCondition,
     is_done,
 )
 from sparklog.core.reading.positions import Position
@@ -47,12 +47,12 @@ class Waiters:
         self.log = log or ReplicatedLog(partitions=2)
         self.purgatory = Purgatory(self.log.state.fork())
 
-    def add(self, wanted: Wanted, seen: int | None = None) -> Operation:
+    def add(self, wanted: WaitCondition, seen: int | None = None) -> Operation:
         operation = self.purgatory.add(wanted, EntryNumber(self.log.state.n if seen is None else seen))
         assert operation is not None
         return operation
 
-    def is_done_at_once(self, wanted: Wanted, seen: int | None = None) -> bool:
+    def is_done_at_once(self, wanted: WaitCondition, seen: int | None = None) -> bool:
         return self.purgatory.add(wanted, EntryNumber(self.log.state.n if seen is None else seen)) is None
 
     def completed(self) -> set[Operation]:
@@ -253,7 +253,7 @@ def test_every_agent_hears_of_another_coordinator_and_not_of_its_renewals(waiter
 
 def test_who_is_removed_or_done_leaves_nothing_behind(waiters: Waiters) -> None:
     purgatory = waiters.purgatory
-    wanted: list[Wanted] = [
+    wanted: list[WaitCondition] = [
         Records((waiters.position(0), waiters.position(1)), topics=(KnownTopic(TOPIC, 2),)),
         pulled(waiters.log),
         ReplicaNews(A),
@@ -276,7 +276,7 @@ def test_an_entry_looks_only_at_who_watches_what_it_changed(monkeypatch: pytest.
     waiters = Waiters(ReplicatedLog(partitions=200))
     for partition in range(200):
         waiters.add(Records((waiters.position(partition),), min_bytes=10 * RECORD_BYTES))
-    looked: list[Wanted] = []
+    looked: list[WaitCondition] = []
     monkeypatch.setattr(
         "sparklog.core.purgatory.is_done", lambda state, wanted: bool(looked.append(wanted)) or is_done(state, wanted)
     )

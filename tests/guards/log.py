@@ -230,7 +230,7 @@ GUARDS: Final = (
         "If one holder has lost an object and another is down, the chain is asked whether the object was replaced.",
         "sparklog/log/read/first_holder.py",
         "any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)",
-        "isinstance(self.telling.error, KeyNotFound | Damaged)",
+        "isinstance(self.reported_failure.error, KeyNotFound | Damaged)",
         ("tests/log/read/test_first_holder.py::test_a_scan_asks_the_chain_again_if_any_holder_has_lost_the_object",),
     ),
     Guard(

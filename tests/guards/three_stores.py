@@ -18,7 +18,7 @@ GUARDS: Final = (
         "outside-hw",
         "Readers see what is on every store in sync, not what one of them has.",
         "sparklog/core/replication/partition.py",
-        "    if len(isr) >= changed.enough(min_isr):",
+        "    if len(isr) >= changed.required_isr(min_isr):",
         "    if isr:",
         (_SCENARIOS,),
         choose="divergence",

@@ -170,7 +170,7 @@ final class Fuzz {
       throws Exception {
     ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
     ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
-    Wanted wanted = new Wanted(range.start(), range.end(), columns);
+    ReadRange wanted = new ReadRange(range.start(), range.end(), columns);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from sparklog.client.commits.delivery import Delivery
-from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, Moment, ReadChain, Rest, Step
+from sparklog.coordinator.leading.control import (
+    CommitAll,
+    CommitOwn,
+    CoordinatorControl,
+    ReadChain,
+    Rest,
+    StateNow,
+    Step,
+)
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
 from sparklog.core.config.cluster_config import effective_cluster
@@ -53,9 +61,9 @@ class _Life:
         self.control = CoordinatorControl(Leadership(name, f"http://{process.name}", SESSION_MS), QUEUED_MAX, self._say)
         process.control = self.control
 
-    def moment(self) -> Moment:
+    def moment(self) -> StateNow:
         """What the process knows now."""
-        return Moment(self.process.state, self.process.monotonic_ms())
+        return StateNow(self.process.state, self.process.monotonic_ms())
 
     def performed(self, steps: Any) -> Steps:
         """Do what the control asks for, up to its end."""

@@ -26,7 +26,7 @@ from tests.spark_classes import NO_FOLDER, short_lived_spark
 PROJECT = Path(__file__).parents[2]
 FORKED_WORKERS = Path(__file__).parent / "forked_workers"
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
-SETTINGS_OF_A_JVM = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.jars")  # only at its start
+OF_A_JVM = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath", "spark.jars")
 SPECULATING = {  # settings of a session on TWO_HOSTS: a task that takes longer than most is begun a second time
     "spark__executor__memory": "512m",
     "spark__speculation": "true",
@@ -42,6 +42,8 @@ SPECULATING = {  # settings of a session on TWO_HOSTS: a task that takes longer 
 class OneSpark:
     """Starts the session of a master when it is asked for, and stops the one before: a JVM has one context.
 
+    A JVM takes some settings only when it starts, and keeps JARs for good: a session with others gets another JVM.
+
     TWO_HOSTS is what local-cluster[2,1,1024] would be if its workers had different host names: Spark never runs a
     speculative attempt on the host of the first one, so local-cluster never speculates.
     """
@@ -51,6 +53,7 @@ class OneSpark:
     current: SparkSession | None = None
     servers: list[Any] = field(default_factory=list)
     asked: tuple[str, dict[str, str]] = field(default_factory=lambda: ("", {}))
+    of_jvm: dict[str, str] = field(default_factory=dict)
 
     def session(self, master: str, **settings: str) -> SparkSession:
         if self.current is not None and self.asked == (master, settings):
@@ -79,9 +82,12 @@ class OneSpark:
         if self.with_jar:
             common["spark.jars"] = str(jar())
         wanted = common | {key.replace("__", "."): value for key, value in settings.items()}
-        of_jvm = [(name, wanted[name]) for name in SETTINGS_OF_A_JVM if name in wanted]
+        of_jvm = {name: wanted[name] for name in OF_A_JVM if name in wanted}
+        if of_jvm != self.of_jvm:
+            self.end()
+            self.of_jvm = of_jvm
         with _keys_of_test_servers():
-            SparkContext._ensure_initialized(conf=SparkConf().setAll(of_jvm))
+            SparkContext._ensure_initialized(conf=SparkConf().setAll(of_jvm.items()))
             url = self._two_hosts() if master == TWO_HOSTS else master
             builder = SparkSession.builder.master(url).appName("sparklog tests").config(map=wanted)
             self.current, self.asked = builder.getOrCreate(), (master, settings)

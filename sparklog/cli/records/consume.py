@@ -89,7 +89,7 @@ def consume(
     partition until it reaches its high watermark, which may rise meanwhile. With --group, offsets are committed after
     their records were printed: after a crash, the last records may be printed again.
     """
-    from sparklog.cli.records.consume_reading import Wanted, tables
+    from sparklog.cli.records.consume_reading import ConsumeSelection, tables
 
     names = topics or []
     if not names and pattern is None:
@@ -113,7 +113,7 @@ def consume(
         lines = TemplateLines(template)
     else:
         lines = PlainLines(None if key_separator is None else os.fsencode(key_separator))
-    wanted = Wanted(names, pattern, offset, partition, num, follow, skip_lost, lines.columns)
+    wanted = ConsumeSelection(names, pattern, offset, partition, num, follow, skip_lost, lines.columns)
     with connect() as cluster, interrupts_noted() as check_interrupts, closing(tables(cluster, wanted, group)) as read:
         for table in read:
             for batch in table.to_batches():

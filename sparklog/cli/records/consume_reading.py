@@ -35,7 +35,7 @@ RECORDS_PER_TABLE = 10_000  # a group member commits after this many, which also
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConsumeSelection:
     """The options of `sparklog consume` that choose the records: those of `topics`, or of topics that match `pattern`.
 
     If `partitions` is empty, all partitions are read. `num` is the maximum number of records; None: no limit.
@@ -66,7 +66,7 @@ class Reader(Protocol):
         ...
 
 
-def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
+def tables(cluster: Cluster, wanted: ConsumeSelection, group: str | None) -> Generator[pa.Table, None, None]:
     """Yield the records to print. Asking for the next table confirms that the previous one was printed.
 
     Raises the errors of `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`, and InvalidOption if --offset is
@@ -96,7 +96,7 @@ class AloneReader(RebalanceListener):
     warning.
     """
 
-    def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: Cluster, wanted: ConsumeSelection) -> None:
         """Assign the partitions to read, each at its first offset. Raises the errors of `tables`."""
         self._cluster, self._wanted = cluster, wanted
         state = cluster.connection.newest_state()
@@ -246,7 +246,7 @@ class MemberReader(RebalanceListener):
     once per group. A partition that is created after the start is read from its log start.
     """
 
-    def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
+    def __init__(self, cluster: Cluster, wanted: ConsumeSelection, group: str) -> None:
         """Join the group. Raises the errors of `tables`."""
         self._wanted = wanted
         state = cluster.connection.newest_state()

@@ -222,7 +222,7 @@ def _batches(
     try:
         index = first_answer(stores, part, topic, part.slice.start, partial(_index, part))
     except NoHolderAnswers as unanswered:  # neither index nor object can be read: only the slice is known
-        error = failures[part.slice.start] = unanswered.telling.error
+        error = failures[part.slice.start] = unanswered.reported_failure.error
         slice = part.slice
         where = (slice.start, slice.end, slice.records, slice.position, slice.length)
         yield _row(*where, slice.min_timestamp_us, slice.max_timestamp_us, None, str(error)) | last
@@ -237,8 +237,8 @@ def _batches(
             read = first_answer(stores, part, topic, start, partial(_verified, batches, at))
             of = last | {"store": stores.id_of(read)}
         except NoHolderAnswers as unanswered:
-            failures[start] = unanswered.telling.error
-            checksum = str(unanswered.telling.error)
+            failures[start] = unanswered.reported_failure.error
+            checksum = str(unanswered.reported_failure.error)
         yield _row(*row, *bounds, int(batches.crc32c[at]), checksum) | of
 
 

@@ -22,7 +22,7 @@ from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.coordination import Author, Coordinator
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, Landed, NotController, SparklogError, TlsFailed
-from sparklog.core.purgatory import Wanted
+from sparklog.core.purgatory import WaitCondition
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
@@ -136,7 +136,7 @@ class ClientCommitter(Committer):
             heartbeat = MemberHeartbeat(state.chain_id, group, member_id)
             self._post(state.coordinator, MEMBER_HEARTBEAT, heartbeat, GRACE_MS)
 
-    def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
+    def wait(self, known: Coordinator, wanted: WaitCondition, seen: EntryNumber, longest_ms: int) -> WaitReply:
         """Ask the coordinator `known` to reply once `wanted` has happened, or after `longest_ms`; return the reply.
 
         The reply also comes once `wanted` can no longer happen, and may come earlier. `seen`: the newest entry known

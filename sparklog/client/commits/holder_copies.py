@@ -59,7 +59,7 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
         needed = {value.leader}
         if command.acks is Acks.ALL and not command.pull:
             in_sync = [store for store in value.isr if all(store in holders[number] for number in numbers)]
-            if len({value.leader, *in_sync}) < value.enough(min_isr_of(state, key.topic_id)):
+            if len({value.leader, *in_sync}) < value.required_isr(min_isr_of(state, key.topic_id)):
                 needed.update(value.isr)
         for store in needed:
             if store is not None and (missing := {number for number in numbers if store not in holders[number]}):

@@ -210,7 +210,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
                     yield record
                     if now_ms() >= due_ms:
                         with self._alone():
-                            reading.tend()
+                            reading.do_periodic_work()
                             due_ms = reading.due_ms
                     if reading.moves != moves:
                         break  # fetch again from the consumer's new position

@@ -151,7 +151,7 @@ class ConsumerReading:
             if self._woken:
                 self._woken = False
                 raise Wakeup("another thread called wakeup of this consumer; poll again to continue")
-            self.tend(look=has_looked)
+            self.do_periodic_work(look=has_looked)
             fetched = self._ready(most_records, columns)
             if fetched.pieces:
                 self.must_read = False
@@ -229,10 +229,10 @@ class ConsumerReading:
 
     @property
     def due_ms(self) -> int:
-        """Time, in ms of the monotonic clock, by which to call `tend` again, even between the records of one read."""
+        """Time, in ms of the monotonic clock, by which to call `do_periodic_work` again, even between two records."""
         return min(self._look_due_ms, self._commit_due_ms)
 
-    def tend(self, *, look: bool = False) -> None:
+    def do_periodic_work(self, *, look: bool = False) -> None:
         """Do the periodic work: report finished commits, auto-commit if due, stay a member, and take the present share.
 
         Reads the chain every `heartbeat_interval_ms`, and at once if the newest state known here has another generation

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from sparklog.coordinator.access.access_file import parse_access
-from sparklog.coordinator.leading.control import Say
+from sparklog.coordinator.leading.control import LogEvent
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidConfig
 
@@ -27,7 +27,7 @@ class RenewedFiles(Generic[T]):
     `what` is the name of the value in messages. `taken` is the function that builds the value from the files' contents.
     """
 
-    def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
+    def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: LogEvent) -> None:
         """Read the files for the first time. Raises InvalidConfig if a file can't be read or is not valid."""
         self._what, self._paths, self._taken, self._say = what, paths, taken, say
         self._seen: list[bytes] | None = None  # None also after a file could not be read
@@ -71,7 +71,7 @@ class RenewedFiles(Generic[T]):
             raise InvalidConfig(f"{self._what}: {self._paths[0]}: {error.message}") from error
 
 
-def access_in(path: str, say: Say) -> RenewedFiles[Access]:
+def access_in(path: str, say: LogEvent) -> RenewedFiles[Access]:
     """Read the access file at `path`. Raises InvalidConfig if the file can't be read or is not valid."""
     return RenewedFiles("the access file", [path], lambda bodies: parse_access(bodies[0]), say)
 
@@ -83,7 +83,7 @@ class Certificate:
     the newest certificate.
     """
 
-    def __init__(self, certificate: str, key: str, say: Say) -> None:
+    def __init__(self, certificate: str, key: str, say: LogEvent) -> None:
         """Read the files at the paths `certificate` and `key`. Raises InvalidConfig if they are not valid."""
         self.files = RenewedFiles(
             "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say

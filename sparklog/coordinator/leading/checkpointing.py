@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from sparklog.chain.follow.follower import Follower
-from sparklog.coordinator.leading.control import Say
+from sparklog.coordinator.leading.control import LogEvent
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.log.checkpoint_files import CheckpointFiles
@@ -19,7 +19,7 @@ class Checkpointing:
     If a store fails, the failure is reported, and the next attempt comes after the interval.
     """
 
-    def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:
+    def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: LogEvent) -> None:
         self._follower = follower
         self._stores = stores
         self._say = say

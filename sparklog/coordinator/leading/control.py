@@ -3,10 +3,10 @@
 `run` and `submit` are machines (`core/machine.py`) that yield steps. The process has one `run`, and one `submit` for
 each request of a client. The reply to a step, unless it is an error:
 
-    ReadChain     read the chain to its end -> Moment
-    CommitOwn     commit a command of the coordinator itself, under its epoch -> Moment
-    CommitAll     commit the commands of a client -> (Moment, an outcome for each)
-    Rest          wait, at most until `stop` is called -> Moment
+    ReadChain     read the chain to its end -> StateNow
+    CommitOwn     commit a command of the coordinator itself, under its epoch -> StateNow
+    CommitAll     commit the commands of a client -> (StateNow, an outcome for each)
+    Rest          wait, at most until `stop` is called -> StateNow
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from sparklog.wire.messages import (
 
 FAILURES_PER_SESSION = 20  # after a failure, the next attempt comes after 1/20 of a session
 
-Say = Callable[[str, str], None]  # an event in one word, and a message
+LogEvent = Callable[[str, str], None]  # an event in one word, and a message
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StateNow:
     """The newest state that the process has read, and the time of its monotonic clock."""
 
     state: ClusterState
@@ -105,7 +105,7 @@ class CoordinatorControl:
     `queued_max`: clients' commands that may wait at once. Further ones are refused, so memory and delays stay bounded.
     """
 
-    def __init__(self, leadership: Leadership, queued_max: int, say: Say) -> None:
+    def __init__(self, leadership: Leadership, queued_max: int, say: LogEvent) -> None:
         self.leadership = leadership
         self.queued_max = queued_max
         self.queued = 0
@@ -129,7 +129,7 @@ class CoordinatorControl:
 
     # ---- requests -------------------------------------------------------------------------------
 
-    def submit(self, request: SubmitRequest, moment: Moment) -> ControlMachine[SubmitReply]:
+    def submit(self, request: SubmitRequest, moment: StateNow) -> ControlMachine[SubmitReply]:
         """Commit a client's commands, and return an outcome for each.
 
         The outcome of commands beyond `queued_max` is TryAgain. Raises NotController, InconsistentClusterId,
@@ -157,13 +157,13 @@ class CoordinatorControl:
         refused = [Outcome(error=error_reply(self._too_busy()))] * (len(wanted) - len(taken))
         return SubmitReply(EntryNumber(moment.state.n), (*outcomes, *refused))
 
-    def heartbeat(self, heartbeat: Heartbeat, moment: Moment) -> None:
+    def heartbeat(self, heartbeat: Heartbeat, moment: StateNow) -> None:
         """Note that the agent of a store is alive. Raises InconsistentClusterId, NotController."""
         self._admit(heartbeat.chain_id, moment.state)
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
-    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
+    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: StateNow) -> None:
         """Note that a member of a group is alive. Raises the errors of `heartbeat`.
 
         Raises GroupIdNotFound if there is no such group, FencedInstanceId if a newer member of the same instance has
@@ -193,12 +193,12 @@ class CoordinatorControl:
 
     # ---- leading --------------------------------------------------------------------------------
 
-    def run(self, moment: Moment) -> ControlMachine[None]:
+    def run(self, moment: StateNow) -> ControlMachine[None]:
         """Follow the chain, and lead when no other process does, until `stop`; then resign, if this process leads."""
         retry_ms = self.leadership.session_ms // FAILURES_PER_SESSION
         while not self._stopping:
             asked_ms = moment.now_ms
-            reply: Moment | SparklogError = yield ReadChain()
+            reply: StateNow | SparklogError = yield ReadChain()
             if isinstance(reply, SparklogError):
                 if isinstance(reply, UnsupportedVersion):  # only processes of a newer sparklog may decide now
                     self.is_outdated, self.watching = True, None
@@ -220,7 +220,7 @@ class CoordinatorControl:
         yield from self._resign()
         self._has_ended = True
 
-    def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
+    def _observe(self, moment: StateNow, *, is_newest: bool = False) -> None:
         """Note which coordinator the state names, and begin or stop to lead accordingly.
 
         `is_newest`: the chain was read to its end, which shows that this version can read all entries.
@@ -238,12 +238,12 @@ class CoordinatorControl:
         elif known is NO_COORDINATOR and self.leadership.known.in_force:
             self._say("stands-by", _not_leading(moment.state).message)
 
-    def _claim(self, claim: ClaimCoordination) -> ControlMachine[Moment | None]:
+    def _claim(self, claim: ClaimCoordination) -> ControlMachine[StateNow | None]:
         """Submit a claim, to become the leader or to show that the leader is alive.
 
         Return the moment after its commit; None if it was refused, failed, or got no answer.
         """
-        reply: Moment | SparklogError
+        reply: StateNow | SparklogError
         reply = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
         if isinstance(reply, (StaleControllerEpoch, NotController)):
             self._say("stands-by", f"another process was faster: {reply.message}")
@@ -254,7 +254,7 @@ class CoordinatorControl:
         self._observe(reply)
         return reply
 
-    def _watch(self, asked_ms: int, moment: Moment) -> ControlMachine[Moment]:
+    def _watch(self, asked_ms: int, moment: StateNow) -> ControlMachine[StateNow]:
         """Submit the commands of `Watching.due`: about silent agents, silent members, and replicas that lag.
 
         `asked_ms`: when the read of the chain began that led to `moment`. Returns the moment after the last commit.
@@ -265,7 +265,7 @@ class CoordinatorControl:
         author = self._author(self.leadership.known.epoch)
         # One after the other: meanwhile a store may be heard of.
         for command in self.watching.due(moment.state, moment.now_ms):
-            reply: Moment | SparklogError = yield CommitOwn(author, command, self.leadership.session_ms)
+            reply: StateNow | SparklogError = yield CommitOwn(author, command, self.leadership.session_ms)
             if isinstance(reply, SparklogError):
                 self._say("error", f"{type(command).__name__} failed: {reply}")
             else:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from sparklog.chain.follow.follower import Follower
-from sparklog.coordinator.leading.control import Say
+from sparklog.coordinator.leading.control import LogEvent
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.maintenance.schedule import Planned, Schedule
 from sparklog.host.clock import Clock
@@ -34,7 +34,7 @@ class Scheduling:
         self,
         follower: Follower,
         runner: JobRunner | None,
-        say: Say,
+        say: LogEvent,
         clock: Clock,
     ) -> None:
         self._follower = follower

@@ -25,10 +25,10 @@ from sparklog.coordinator.leading.control import (
     CommitOwn,
     ControlMachine,
     CoordinatorControl,
-    Moment,
+    LogEvent,
     ReadChain,
     Rest,
-    Say,
+    StateNow,
     Step,
 )
 from sparklog.coordinator.leading.leadership import Leadership
@@ -89,7 +89,7 @@ class Service:
         *,
         session_ms: int,
         queued_max: int,
-        say: Say,
+        say: LogEvent,
         clock: Clock | None = None,
         jobs: JobRunner | None = None,
         stores: Callable[[ClusterState], Stores] | None = None,
@@ -277,8 +277,8 @@ class Service:
         except TimeoutError:
             return
 
-    def _moment(self) -> Moment:
-        return Moment(self.follower.state, self._clock.monotonic_ms())
+    def _moment(self) -> StateNow:
+        return StateNow(self.follower.state, self._clock.monotonic_ms())
 
 
 def _outcome(ticket: Ticket) -> Outcome:

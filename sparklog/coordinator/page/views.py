@@ -67,7 +67,7 @@ class Health(msgspec.Struct, frozen=True):
         )
 
 
-class Lead(msgspec.Struct, frozen=True):
+class CoordinatorInForce(msgspec.Struct, frozen=True):
     """A sentence that names the coordinator in force. `leads`: true if it is this process.
 
     `link`: the address of its web pages; "" if this process leads, if no process does, or if it is no HTTP address.
@@ -175,15 +175,17 @@ def jobs(seen: Observation) -> dict[str, Any]:
 # ---- parts ------------------------------------------------------------------------------------------
 
 
-def lead(seen: Observation) -> Lead:
+def lead(seen: Observation) -> CoordinatorInForce:
     """A sentence that names the coordinator in force, or says that there is none, as far as this process knows."""
     known = seen.state.coordinator
     if seen.leads:
-        return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
+        return CoordinatorInForce(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
     if known.in_force:
         link = known.address if known.address.startswith(("http://", "https://")) else ""
-        return Lead(f"This process stands by: {known.name} leads with epoch {known.epoch}.", False, link)
-    return Lead("No process coordinates the cluster at the moment: each client commits by itself.", False, "")
+        return CoordinatorInForce(f"This process stands by: {known.name} leads with epoch {known.epoch}.", False, link)
+    return CoordinatorInForce(
+        "No process coordinates the cluster at the moment: each client commits by itself.", False, ""
+    )
 
 
 def health(seen: Observation) -> Health:

@@ -30,7 +30,7 @@ from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, Com
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.partition_change import PartitionChange, change_from
-from sparklog.core.replication.replica_append import Acks, HeldSlice, append, at_end, committed, is_level
+from sparklog.core.replication.replica_append import Acks, HeldSlice, append, appended_everywhere, committed, is_level
 from sparklog.core.row_offsets import offset_after
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import (
@@ -75,7 +75,7 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
     spans = _producer_spans(command.slices)
     repeats = []
     for topic_partition, of_partition in spans.items():
-        place = where(state, topic_partition)
+        place = partition_name(state, topic_partition)
         span = joined(of_partition, place)
         try:
             repeat = repeated_batch(state.producers.get(span.producer_id), topic_partition, span, place)
@@ -201,7 +201,7 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
     of the partition, for errors.
     """
     replicas = state.partitions[topic_partition].replication
-    with placed(place):
+    with named_in_errors(place):
         if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
             raise RequestTimedOut(
                 f"the batch is written up to offset {end}, the high watermark is {replicas.high_watermark}: send it "
@@ -222,7 +222,7 @@ def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
         value = existing_partition(state, topic_partition).replication
         last = OffsetRange(Offset(written.end - 1), written.end)
         named = value.log_start >= written.end or len(state.slices.find(topic_partition, last)) > 0
-        with placed(where(state, topic_partition)):
+        with named_in_errors(partition_name(state, topic_partition)):
             done = committed(value, written.end, min_isr_of(state, written.topic_id), named=named)
         replicated = replicated and done
     return replicated
@@ -282,9 +282,9 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
         check_not_internal(state.topics[slice_.topic_id].name)
         epoch = epochs.get(topic_partition)
         if epoch is None:
-            raise InvalidInput(f"an append to {where(state, topic_partition)} names no leader epoch for it")
+            raise InvalidInput(f"an append to {partition_name(state, topic_partition)} names no leader epoch for it")
         if epoch != replicas.leader_epoch:
-            with placed(where(state, topic_partition)):
+            with named_in_errors(partition_name(state, topic_partition)):
                 check_epoch(replicas, epoch)
     return replicas_of
 
@@ -322,9 +322,9 @@ def _replicas_after(
     changes = []
     for topic_partition, slices in held.items():
         before = replicas_of[topic_partition]
-        with placed(where(state, topic_partition)):
+        with named_in_errors(partition_name(state, topic_partition)):
             after = _appended(command, before, slices, min_isr_of(state, topic_partition.topic_id))
-        change = change_from(at_end(before, after.next_offset), after, topic_partition)
+        change = change_from(appended_everywhere(before, after.next_offset), after, topic_partition)
         changes += [change] if change is not None else []
     return tuple(changes)
 
@@ -358,7 +358,7 @@ def _check_keys(state: ClusterState, command: Append) -> None:
 
 
 @contextmanager
-def placed(place: str) -> Iterator[None]:
+def named_in_errors(place: str) -> Iterator[None]:
     """Prefix the message of a SparklogError raised in the block with `place`, the name of a partition."""
     try:
         yield
@@ -366,7 +366,7 @@ def placed(place: str) -> Iterator[None]:
         raise type(error)(f"{place}: {error.message}", landed=error.landed) from error
 
 
-def where(state: ClusterState, topic_partition: TopicPartition) -> str:
+def partition_name(state: ClusterState, topic_partition: TopicPartition) -> str:
     """Return the partition as TOPIC-NUMBER, for messages."""
     topic = state.topics.get(topic_partition.topic_id)
     name = f"topic id {topic_partition.topic_id}" if topic is None else topic.name

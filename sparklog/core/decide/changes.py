@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import placed, where
+from sparklog.core.decide.append import named_in_errors, partition_name
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.lookup import existing_partition
 from sparklog.core.placement.assignment import Home
@@ -59,7 +59,7 @@ def of_each(
         try:
             before = existing_partition(state, key).replication
             config = state.topic_config(state.topics[key.topic_id])
-            with placed(where(state, key)):
+            with named_in_errors(partition_name(state, key)):
                 changes += _change(key, before, transition(request, before, config))
         except SparklogError as error:
             if together:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparklog.core.commands import CommitOffsets, DeleteGroups, JoinGroup, LeaveGroup
 from sparklog.core.config.cluster_config import effective_cluster
-from sparklog.core.decide.append import where
+from sparklog.core.decide.append import partition_name
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     InvalidInput,
@@ -310,13 +310,13 @@ def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_by
     end = existing_partition(state, key).high_watermark
     if not 0 <= offset.offset <= end:
         raise OffsetOutOfRange(
-            f"{where(state, key)}: a group can continue at an offset from 0 to the high watermark {end}, found "
-            f"{offset.offset}"
+            f"{partition_name(state, key)}: a group can continue at an offset from 0 to the high watermark {end}, "
+            f"found {offset.offset}"
         )
     size = len(offset.metadata.encode())
     if size > most_bytes:
         raise OffsetMetadataTooLarge(
-            f"{where(state, key)}: the metadata of an offset has at most {most_bytes} bytes "
+            f"{partition_name(state, key)}: the metadata of an offset has at most {most_bytes} bytes "
             f"(offset.metadata.max.bytes), found {size}"
         )
     return offset if right == offset.offset else msgspec.structs.replace(offset, offset=right)

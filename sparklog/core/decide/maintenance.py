@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import check_holder, placed, where
+from sparklog.core.decide.append import check_holder, named_in_errors, partition_name
 from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import without_members_before
@@ -46,7 +46,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
-    place = where(state, key)
+    place = partition_name(state, key)
     if command.start >= command.end:
         raise InvalidInput(f"a rewrite of {place} covers at least one offset, found [{command.start}, {command.end})")
     if command.start < partition.log_start:
@@ -75,7 +75,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     _check_count(command, replaced, config, place)
     begin = command.slices[0].start if command.slices else command.end
     new = OffsetRange(begin, held_end(state, key, command.end))
-    with placed(place):
+    with named_in_errors(place):
         check_given_up(partition.replication, command.lost, state.registrations())
         before = without(partition.replication, OffsetRange(command.start, begin), command.lost)
         if command.slices:
@@ -183,12 +183,12 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
     config = state.topic_config(state.topics[command.topic_id])
     if not config.delete:
         raise PolicyViolation(
-            f"records of {where(state, key)} can't be deleted by offset: cleanup.policy of the topic is compact, "
-            "wanted one with delete in it"
+            f"records of {partition_name(state, key)} can't be deleted by offset: cleanup.policy of the topic is "
+            "compact, wanted one with delete in it"
         )
     if command.to > partition.high_watermark:
         raise OffsetOutOfRange(
-            f"the log start of {where(state, key)} can rise to its high watermark {partition.high_watermark}, "
+            f"the log start of {partition_name(state, key)} can rise to its high watermark {partition.high_watermark}, "
             f"wanted {command.to}"
         )
     if command.to <= partition.log_start:
@@ -221,12 +221,12 @@ def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tu
     passed = position is None and command.position is not None and command.position <= partition.log_start
     if position != command.position and not passed:
         raise SwapRefused(
-            f"the cleaner of {where(state, key)} was at {command.position} when the compaction was planned, it is now "
-            f"at {position}: plan it again"
+            f"the cleaner of {partition_name(state, key)} was at {command.position} when the compaction was planned, "
+            f"it is now at {position}: plan it again"
         )
     if command.to < (position or 0) or command.to > partition.high_watermark:
         raise InvalidInput(
-            f"the cleaner of {where(state, key)} can move from {position or 0} to the high watermark "
+            f"the cleaner of {partition_name(state, key)} can move from {position or 0} to the high watermark "
             f"{partition.high_watermark}, wanted {command.to}"
         )
     passed_at_ms = delay_begins_ms(state, at) if command.passes_tombstones else None

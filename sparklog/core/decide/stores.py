@@ -18,7 +18,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import where
+from sparklog.core.decide.append import partition_name
 from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
@@ -228,8 +228,8 @@ def _check_harmless(
         ]
         if not others or change.leader is None or change.forgotten_from is not UNSET:
             raise NotEnoughReplicas(
-                f"{where(state, change.topic_partition)} needs a replica beside store {store} that has everything up "
-                f"to offset {held}, while store {store} is repaired: the replicas end at "
+                f"{partition_name(state, change.topic_partition)} needs a replica beside store {store} that has "
+                f"everything up to offset {held}, while store {store} is repaired: the replicas end at "
                 f"{dict(zip(before.replicas, before.log_ends, strict=True))}"
             )
 

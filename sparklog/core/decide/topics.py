@@ -128,10 +128,10 @@ def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Re
         if min_isr != state.topic_config(state.topics[partition.topic_id]).min_insync_replicas
     ]
 
-    def settled(min_isr: int, replicas: Replication, _: TopicConfig) -> ReplicationChange | Replication:
+    def with_new_min_isr(min_isr: int, replicas: Replication, _: TopicConfig) -> ReplicationChange | Replication:
         return min_isr_changed(replicas, min_isr, silent=silent)
 
-    return (ClusterAltered(config), *(of_each(state, partitions, settled) if partitions else ()))
+    return (ClusterAltered(config), *(of_each(state, partitions, with_new_min_isr) if partitions else ()))
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
@@ -147,7 +147,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
     reachable, silent = reachable_stores(state), silent_stores(state)
     becomes_unclean = config.unclean_leader_election_enable and not before.unclean_leader_election_enable
 
-    def settled(_: None, replicas: Replication, __: TopicConfig) -> ReplicationChange | Replication:
+    def with_new_min_isr(_: None, replicas: Replication, __: TopicConfig) -> ReplicationChange | Replication:
         if becomes_unclean and replicas.leader is None:
             return reachable_changed(replicas, reachable, config.min_insync_replicas, unclean=True)
         return min_isr_changed(replicas, config.min_insync_replicas, silent=silent)
@@ -158,7 +158,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
     partitions = [
         (TopicPartition(partition.topic_id, partition.partition), None) for partition in state.partitions_of(topic)
     ]
-    return (record, *of_each(state, partitions, settled))
+    return (record, *of_each(state, partitions, with_new_min_isr))
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:

@@ -39,7 +39,7 @@ def is_offline(value: Replication) -> bool:
 
 def is_under_min_isr(value: Replication, min_isr: int) -> bool:
     """True if fewer replicas are in sync than a write with acks=all needs."""
-    return len(value.isr) < value.enough(min_isr)
+    return len(value.isr) < value.required_isr(min_isr)
 
 
 def is_under_replicated(value: Replication) -> bool:

@@ -8,7 +8,13 @@ import msgspec
 
 from sparklog.core.errors import OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.replication.election import with_leader
-from sparklog.core.replication.partition import Replication, ReplicationChange, check_view, settled, with_log_ends
+from sparklog.core.replication.partition import (
+    Replication,
+    ReplicationChange,
+    check_view,
+    with_derived_marks,
+    with_log_ends,
+)
 from sparklog.core.replication.reassignment import with_move_completed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
@@ -85,4 +91,4 @@ def drop_lagging(
     check_view(value, leader_epoch, version)
     leave = {store for store in lagging if store != value.leader and value.log_end(store) < value.next_offset}
     isr = tuple(store for store in value.isr if store not in leave)
-    return settled(value, msgspec.structs.replace(value, isr=isr), min_isr)
+    return with_derived_marks(value, msgspec.structs.replace(value, isr=isr), min_isr)

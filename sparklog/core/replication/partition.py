@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and `settled`, which ends every change by computing ELR, HW and version."""
+"""The replicas of one partition as a value, and `with_derived_marks`, which ends every change: ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         """The replicas that have every committed record: each may lead without a loss (rule E1)."""
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
-    def enough(self, min_isr: int) -> int:
+    def required_isr(self, min_isr: int) -> int:
         """Return the ISR size that HW needs to move, and that writes with `acks=all` need.
 
         It is `min_isr`, but at most the number of replicas. Replicas that a move adds don't count until the move is
@@ -89,7 +89,7 @@ def created(replicas: tuple[StoreId, ...]) -> Replication:
     )
 
 
-def settled(
+def with_derived_marks(
     before: Replication,
     changed: Replication,
     min_isr: int,
@@ -103,7 +103,7 @@ def settled(
     neither the ISR nor the replicas changed.
     """
     isr = tuple(store for store in changed.replicas if store in changed.isr)
-    if len(isr) >= changed.enough(min_isr):  # below that size HW stays (rule H1), and there is an ELR (rule E2)
+    if len(isr) >= changed.required_isr(min_isr):  # below that size HW stays (rule H1), and there is an ELR (rule E2)
         elr: tuple[StoreId, ...] = ()
         high_watermark = max(before.high_watermark, min(_ends_of(changed, isr)))
     else:

@@ -8,7 +8,7 @@ import msgspec
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
 from sparklog.core.replication.new_leader import led_by
-from sparklog.core.replication.partition import Replication, settled
+from sparklog.core.replication.partition import Replication, with_derived_marks
 from sparklog.core.types import Offset, StoreId
 
 
@@ -49,10 +49,10 @@ def move(
         removing=removing,
         arrived=(*value.arrived, *((store, value.next_offset) for store in target if store not in known)),
     )
-    if len(changed.isr) < min(len(value.isr), changed.enough(min_isr)):
+    if len(changed.isr) < min(len(value.isr), changed.required_isr(min_isr)):
         raise NotEnoughReplicas(
             f"in sync are {list(value.isr)}, of which only {list(changed.isr)} would stay; "
-            f"the topic needs {changed.enough(min_isr)} in sync (min.insync.replicas)"
+            f"the topic needs {changed.required_isr(min_isr)} in sync (min.insync.replicas)"
         )
     if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
         raise InvalidReplicaAssignment(
@@ -74,15 +74,15 @@ def with_move_completed(
     `silent`, and must have all of the leader's records (rule E7).
     """
     if not (changed.adding or changed.removing):
-        return settled(before, changed, min_isr)
+        return with_derived_marks(before, changed, min_isr)
     target = changed.target
     in_sync = tuple(store for store in target if store in changed.isr)
     ready = set(changed.adding) <= set(in_sync) and len(in_sync) >= min(min_isr, len(target))
     if not ready or changed.leader is None:
-        return settled(before, changed, min_isr)
+        return with_derived_marks(before, changed, min_isr)
     if changed.leader in changed.removing:
         if not _successors(changed, in_sync, silent):
-            return settled(before, changed, min_isr)
+            return with_derived_marks(before, changed, min_isr)
         changed = led_by(changed, _successor(changed, in_sync, silent)).after
     done = msgspec.structs.replace(
         changed,
@@ -92,7 +92,7 @@ def with_move_completed(
         adding=(),
         removing=(),
     )
-    return settled(before, done, min_isr)
+    return with_derived_marks(before, done, min_isr)
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:

@@ -47,8 +47,8 @@ class HeldSlice(msgspec.Struct, frozen=True):
 def is_level(value: Replication) -> bool:
     """True if all replicas are in sync and have the whole log, there is a leader, and no move is under way.
 
-    This is the usual case. If an append is on all replicas, `at_end` then gives its whole effect, whatever its acks.
-    (During a move, an append may also end the move.)
+    This is the usual case. If an append is on all replicas, `appended_everywhere` then gives its whole effect, whatever
+    its acks. (During a move, an append may also end the move.)
     """
     return (
         value.high_watermark == value.next_offset
@@ -58,7 +58,7 @@ def is_level(value: Replication) -> bool:
     )
 
 
-def at_end(value: Replication, end: Offset) -> Replication:
+def appended_everywhere(value: Replication, end: Offset) -> Replication:
     """Return the replicas after an append that every member of the ISR has: the log and HW end at `end`."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
@@ -120,10 +120,11 @@ def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> 
         )
     if value.high_watermark >= end:
         return True
-    if len(value.isr) < value.enough(min_isr):
+    if len(value.isr) < value.required_isr(min_isr):
         raise NotEnoughReplicasAfterAppend(
-            f"records up to offset {end} are written; they are visible once {counted(value.enough(min_isr), 'store')} "
-            f"are in sync (min.insync.replicas), found {list(value.isr)}"
+            f"records up to offset {end} are written; they are visible once "
+            f"{counted(value.required_isr(min_isr), 'store')} are in sync (min.insync.replicas), "
+            f"found {list(value.isr)}"
         )
     return False
 
@@ -138,8 +139,8 @@ def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Of
 
 
 def _check_enough(value: Replication, isr: Sequence[StoreId], min_isr: int) -> None:
-    if len(isr) < value.enough(min_isr):
+    if len(isr) < value.required_isr(min_isr):
         raise NotEnoughReplicas(
-            f"a write with acks=all needs {counted(value.enough(min_isr), 'store')} in sync (min.insync.replicas), "
-            f"it is on {list(isr)} of {list(value.isr)}"
+            f"a write with acks=all needs {counted(value.required_isr(min_isr), 'store')} in sync "
+            f"(min.insync.replicas), it is on {list(isr)} of {list(value.isr)}"
         )

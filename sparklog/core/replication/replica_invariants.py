@@ -44,7 +44,7 @@ def check_step(before: Replication, after: Replication, min_isr: int) -> None:
 
 def check_rewrite(before: Replication, after: Replication, min_isr: int) -> None:
     """Raise an AssertionError unless enough whole replicas are left after a rewrite (invariant 13)."""
-    wanted = min(len(before.whole), before.enough(min_isr))
+    wanted = min(len(before.whole), before.required_isr(min_isr))
     messages = [f"13: whole are {after.whole} after {before.whole}"] if len(after.whole) < wanted else []
     _raise_if_any(iter(messages), f"{before}\n{after}")
 
@@ -74,7 +74,7 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
     for store in {*value.isr, *value.elr} & set(replicas):
         if value.log_end(store) < value.high_watermark:
             yield f"4: {store} in ISR or ELR ends at {value.log_end(store)}, HW is {value.high_watermark}"
-    if len(value.isr) >= value.enough(min_isr):
+    if len(value.isr) >= value.required_isr(min_isr):
         if value.elr:
             yield f"5: ELR {value.elr} beside the ISR {value.isr}"
         if value.high_watermark != min(_log_ends(value, value.isr)):
@@ -91,7 +91,7 @@ def violations(before: Replication, after: Replication, min_isr: int) -> Iterato
     for name in ("high_watermark", "next_offset", "log_start", "version", "leader_epoch"):
         if getattr(after, name) < getattr(before, name):
             yield f"9: {name} went from {getattr(before, name)} to {getattr(after, name)}"
-    if after.high_watermark > before.high_watermark and len(after.isr) < after.enough(min_isr):
+    if after.high_watermark > before.high_watermark and len(after.isr) < after.required_isr(min_isr):
         yield f"9: HW went from {before.high_watermark} to {after.high_watermark} in sync on {after.isr} alone"
     opened = after.epochs[-1] if after.leader_epoch != before.leader_epoch else None
     if opened is None:

@@ -9,7 +9,7 @@ import msgspec
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
 from sparklog.core.replication.epoch_history import trimmed_from_start
-from sparklog.core.replication.partition import Replication, settled, still_arriving
+from sparklog.core.replication.partition import Replication, still_arriving, with_derived_marks
 from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
@@ -40,10 +40,11 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
         raise NotLeaderOrFollower(f"a rewrite must be on the leader's store {value.leader}, and it is not")
     in_sync = [store for store in value.isr if store in holders]
     lacking = [store for store in value.whole if store not in holders]
-    if lacking and len(in_sync) < value.enough(min_isr):
+    if lacking and len(in_sync) < value.required_isr(min_isr):
         raise NotEnoughReplicas(
-            f"a rewrite needs to be on {counted(value.enough(min_isr), 'store')} in sync (min.insync.replicas) or on "
-            f"all that have every committed record: it is on {in_sync} in sync, and not on {lacking}"
+            f"a rewrite needs to be on {counted(value.required_isr(min_isr), 'store')} in sync "
+            f"(min.insync.replicas) or on all that have every committed record: it is on {in_sync} "
+            f"in sync, and not on {lacking}"
         )
 
 
@@ -63,7 +64,9 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
         _log_end(end, rewritten, held=store in holders)
         for store, end in zip(value.replicas, value.log_ends, strict=True)
     )
-    return settled(value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True)
+    return with_derived_marks(
+        value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True
+    )
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:

@@ -59,7 +59,7 @@ class NoHolderAnswers(Exception):
         return not self.failures or any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)
 
     @property
-    def telling(self) -> HolderFailure:
+    def reported_failure(self) -> HolderFailure:
         """Return the failure most likely to be temporary, to report it. Its message adds the other holders' errors.
 
         So its error is a KeyNotFound only if no holder has the object.

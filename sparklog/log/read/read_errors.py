@@ -26,7 +26,7 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at
-    store, error = unanswered.telling.store, unanswered.telling.error
+    store, error = unanswered.reported_failure.store, unanswered.reported_failure.error
     if isinstance(error, KeyNotFound):
         return DataLoss(
             f"{place}: records [{at}, {slice.end}) are lost: {error.message} ({store}); put the object back from a "

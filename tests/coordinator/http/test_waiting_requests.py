@@ -20,7 +20,7 @@ from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import listening
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, Submission
-from sparklog.core.purgatory import Records, ReplicaNews, Wanted
+from sparklog.core.purgatory import Records, ReplicaNews, WaitCondition
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.wire.error_messages import ErrorReply
@@ -58,7 +58,7 @@ class Served:
         self.app: Starlette = app_of(service)
 
     async def waits(
-        self, wanted: Wanted, *, longest_ms: int = LONG_MS, seen: int | None = None
+        self, wanted: WaitCondition, *, longest_ms: int = LONG_MS, seen: int | None = None
     ) -> asyncio.Task[Answer]:
         """A client who waits by now."""
         before = len(self.service.waits)
@@ -69,7 +69,7 @@ class Served:
 
     async def ask(
         self,
-        wanted: Wanted,
+        wanted: WaitCondition,
         *,
         longest_ms: int = LONG_MS,
         seen: int | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, Moment, ReadChain, Rest
+from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, ReadChain, Rest, StateNow
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import (
     AgentDown,
@@ -29,14 +29,14 @@ ME = Author("coordinator", "me", 1)
 A = StoreId("a")
 
 
-def moment(now_ms: int, *, entry: int = 5, name: str = "me", epoch: int = 1) -> Moment:
+def moment(now_ms: int, *, entry: int = 5, name: str = "me", epoch: int = 1) -> StateNow:
     state = ClusterState(chain_id=CHAIN, n=EntryNumber(entry))
     state.coordinator = Coordinator(epoch, name, f"http://{name}", EntryNumber(entry))
-    return Moment(state, now_ms)
+    return StateNow(state, now_ms)
 
 
-def nobody(now_ms: int) -> Moment:
-    return Moment(ClusterState(chain_id=CHAIN, n=EntryNumber(4)), now_ms)
+def nobody(now_ms: int) -> StateNow:
+    return StateNow(ClusterState(chain_id=CHAIN, n=EntryNumber(4)), now_ms)
 
 
 def control() -> CoordinatorControl:
@@ -101,7 +101,7 @@ def test_one_that_another_followed_watches_nobody_any_more(name: str, epoch: int
         if isinstance(step, CommitOwn):
             committed.append(step.command)
             log.submit(step.command)
-        step = steps.send(Moment(state, now_ms))
+        step = steps.send(StateNow(state, now_ms))
     assert committed == wanted
 
 

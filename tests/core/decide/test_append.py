@@ -36,7 +36,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import Appended, At
 from sparklog.core.replication.epoch_history import opened
-from sparklog.core.replication.replica_append import Acks, at_end
+from sparklog.core.replication.replica_append import Acks, appended_everywhere
 from sparklog.core.state_invariants import violations
 from sparklog.core.types import (
     EntryNumber,
@@ -436,7 +436,7 @@ def test_min_insync_replicas_is_at_most_the_replication_factor(log: DecidedLog) 
 def test_offsets_end_where_every_column_still_holds_them(log: DecidedLog) -> None:
     """By appends that each are legal: what is stored of such slices would keep every process from a snapshot."""
     most = (1 << 48) - 1
-    log.become(at_end(log.partition().replication, Offset(OFFSETS_END - most + 1)))
+    log.become(appended_everywhere(log.partition().replication, Offset(OFFSETS_END - most + 1)))
     with pytest.raises(InvalidInput, match="an offset is at most"):
         log.decide(slice_with(log.append_of(1), records=most))
     assert log.decide(slice_with(log.append_of(1), records=most - 1)).records

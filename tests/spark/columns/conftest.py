@@ -18,14 +18,6 @@ from tests.spark.conftest import OneSpark
 Both = Callable[..., list[tuple[Any, ...]]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def jvm_of_its_own(one_spark: OneSpark) -> Iterator[None]:
-    """A JVM has the JARs that it was started with, and keeps those that came later: other tests get another JVM."""
-    one_spark.end()
-    yield
-    one_spark.end()
-
-
 @pytest.fixture
 def without_jar(one_spark: OneSpark, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """local[2] of a JVM that has never seen the JAR."""

@@ -1,8 +1,8 @@
-"""A Spark with Delta Lake: its JARs must be there when the JVM starts, so the JVM of the other tests ends first."""
+"""A Spark with Delta Lake, whose JARs must be there when the JVM starts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,16 +25,14 @@ def delta_jars() -> list[Path]:
 
 
 @pytest.fixture(scope="package")
-def delta_settings(one_spark: OneSpark, delta_jars: list[Path]) -> Iterator[Mapping[str, str]]:
+def delta_settings(delta_jars: list[Path]) -> Mapping[str, str]:
     """Of a session whose JVM has the JARs."""
-    one_spark.end()
-    yield {
+    return {
         "spark.jars": ",".join(map(str, delta_jars)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
-    one_spark.end()
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 /** Makes the readers of tasks. Spark sends it to the executors. */
 final class ColumnReaderFactory implements PartitionReaderFactory {
   private final String[] columns;
-  private final Bounds bounds;
+  private final RecordBounds bounds;
 
-  ColumnReaderFactory(String[] columns, Bounds bounds) {
+  ColumnReaderFactory(String[] columns, RecordBounds bounds) {
     this.columns = columns;
     this.bounds = bounds;
   }

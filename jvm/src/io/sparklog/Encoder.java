@@ -32,7 +32,7 @@ final class Encoder implements AutoCloseable {
   private static final String PARTITION = "sparklog.partition";
 
   private final int codec;
-  private final Grown out = new Grown();
+  private final GrowingBytes out = new GrowingBytes();
   private final FlatBufferBuilder metadata = new FlatBufferBuilder(1024);
   private ZstdCompressCtx zstd;
 
@@ -66,12 +66,12 @@ final class Encoder implements AutoCloseable {
   }
 
   /** The message of a batch of one partition of a topic. */
-  byte[] encode(int topicId, int partition, int rows, GrownColumn... columns) {
+  byte[] encode(int topicId, int partition, int rows, GrowingColumn... columns) {
     return encode(rows, columns, codec, topicId + "-" + partition);
   }
 
   /** The message of a batch that belongs to no partition and is not compressed. */
-  byte[] encodePlain(int rows, GrownColumn... columns) {
+  byte[] encodePlain(int rows, GrowingColumn... columns) {
     return encode(rows, columns, NOT_COMPRESSED, null);
   }
 
@@ -83,9 +83,9 @@ final class Encoder implements AutoCloseable {
     }
   }
 
-  private byte[] encode(int rows, GrownColumn[] columns, int wanted, String partition) {
+  private byte[] encode(int rows, GrowingColumn[] columns, int wanted, String partition) {
     Body body = new Body();
-    for (GrownColumn column : columns) {
+    for (GrowingColumn column : columns) {
       column.addTo(body);
     }
     int used = body.size < SMALL_BATCH_BYTES ? NOT_COMPRESSED : wanted;
@@ -99,7 +99,7 @@ final class Encoder implements AutoCloseable {
     }
     byte[] head = metadata(rows, body, places, used, partition);
     int headLength = padded(head.length);
-    Grown message = new Grown(8 + headLength + out.size);
+    GrowingBytes message = new GrowingBytes(8 + headLength + out.size);
     message.add(-1); // "continuation"
     message.add(headLength);
     message.add(head, head.length);

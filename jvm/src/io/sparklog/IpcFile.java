@@ -18,7 +18,7 @@ final class IpcFile {
 
   private final Sink sink;
   private final WritePlan.Format format;
-  private final Grown blocks = new Grown(); // of the footer: position, metadata's length, padding, body's length
+  private final GrowingBytes blocks = new GrowingBytes(); // of the footer: position, metadata's length, padding, body's length
   private final CRC32C crc = new CRC32C();
   private int batches;
   private long position;
@@ -47,7 +47,7 @@ final class IpcFile {
     byte[] template = format.footer();
     int field = format.blocksAt();
     int vector = template.length + Math.floorMod(4 - template.length, 8); // whose structs begin at a multiple of 8
-    Grown footer = new Grown();
+    GrowingBytes footer = new GrowingBytes();
     footer.add(template, template.length);
     footer.addZeros(vector - template.length);
     footer.set(field, vector - field);

@@ -16,12 +16,12 @@ import org.apache.spark.sql.types.StructType;
 final class LogScan implements SupportsReportStatistics, Batch {
   private final StructType schema;
   private final PlannedRead read;
-  private final Bounds bounds;
+  private final RecordBounds bounds;
   private final int limit;
   private boolean isStream;
   private List<TaskToRead> tasks;
 
-  LogScan(StructType schema, PlannedRead read, Bounds bounds, int limit) {
+  LogScan(StructType schema, PlannedRead read, RecordBounds bounds, int limit) {
     this.schema = schema;
     this.read = read;
     this.bounds = bounds;

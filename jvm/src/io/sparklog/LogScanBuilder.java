@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType;
 final class LogScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit {
   private final PlannedRead read;
-  private final Bounds bounds = new Bounds();
+  private final RecordBounds bounds = new RecordBounds();
   private StructType schema;
   private int limit = Integer.MAX_VALUE;
 

@@ -103,7 +103,7 @@ final class LogStream implements MicroBatchStream, SupportsTriggerAvailableNow, 
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new ColumnReaderFactory(columns, new Bounds());
+    return new ColumnReaderFactory(columns, new RecordBounds());
   }
 
   @Override

@@ -5,10 +5,10 @@ final class PendingRows {
   private static final int ROW_BYTES = 16; // of timestamp and offsets, on top of key, value and headers
   private static final int HEADER_BYTES = 8; // of a header's offsets, on top of its key and value
 
-  private final GrownColumn.Strings key = new GrownColumn.Strings();
-  private final GrownColumn.Strings value = new GrownColumn.Strings();
-  private final GrownColumn.Headers headers = new GrownColumn.Headers();
-  private final GrownColumn.Numbers timestamp = new GrownColumn.Numbers();
+  private final GrowingColumn.Strings key = new GrowingColumn.Strings();
+  private final GrowingColumn.Strings value = new GrowingColumn.Strings();
+  private final GrowingColumn.Headers headers = new GrowingColumn.Headers();
+  private final GrowingColumn.Numbers timestamp = new GrowingColumn.Numbers();
   private long sizeBytes;
   private long minTimestampUs;
   private long maxTimestampUs;
@@ -39,7 +39,7 @@ final class PendingRows {
   EncodedBatch encode(int topicId, int partition, Encoder encoder) {
     int rows = timestamp.rows();
     byte[] message = encoder.encode(topicId, partition, rows, key, value, headers, timestamp);
-    for (GrownColumn column : new GrownColumn[] {key, value, headers, timestamp}) {
+    for (GrowingColumn column : new GrowingColumn[] {key, value, headers, timestamp}) {
       column.clear();
     }
     sizeBytes = 0;

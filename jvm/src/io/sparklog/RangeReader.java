@@ -82,7 +82,7 @@ final class RangeReader {
     if (holders.isEmpty()) {
       throw new IOException("no holder is left");
     }
-    reader = new SliceReader(range, part, holders.get(0), new Wanted(at, end, plan.columns()), decoder, metrics);
+    reader = new SliceReader(range, part, holders.get(0), new ReadRange(at, end, plan.columns()), decoder, metrics);
   }
 
   private void fail(Exception error) {

@@ -12,7 +12,7 @@ final class SliceReader {
   private final String topic;
   private final int partition;
   private final ReadTask.Slice slice;
-  private final Wanted wanted;
+  private final ReadRange wanted;
   private final Decoder decoder;
   private final long appendTimeUs; // -1: each record has its own timestamp
   private final boolean isCompacted;
@@ -24,7 +24,7 @@ final class SliceReader {
   private int batch; // the number of the next batch
   private final int stop; // the number of the batch after the last one wanted
 
-  SliceReader(ReadTask.Range range, ReadTask.Slice slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
+  SliceReader(ReadTask.Range range, ReadTask.Slice slice, Holder holder, ReadRange wanted, Decoder decoder, ReadMetrics metrics)
       throws IOException, DamagedException {
     this.slice = slice;
     this.wanted = wanted;

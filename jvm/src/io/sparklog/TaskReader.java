@@ -14,7 +14,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private RangeReader range;
   private ColumnarBatch batch;
 
-  TaskReader(TaskToRead task, String[] columns, Bounds bounds) {
+  TaskReader(TaskToRead task, String[] columns, RecordBounds bounds) {
     plan = new TaskScan(task.python(), task.plan(), columns, bounds);
   }
 

@@ -8,15 +8,15 @@ import java.util.List;
 /** The index of an object that is being written, and its slices. The batches of a partition are contiguous. */
 final class WrittenIndex {
   private final int topic;
-  private final GrownColumn.Numbers topicId = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers partition = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers firstRecord = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers records = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers position = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers length = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers crc32c = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers minTimestampUs = new GrownColumn.Numbers();
-  private final GrownColumn.Numbers maxTimestampUs = new GrownColumn.Numbers();
+  private final GrowingColumn.Numbers topicId = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers partition = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers firstRecord = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers records = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers position = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers length = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers crc32c = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers minTimestampUs = new GrowingColumn.Numbers();
+  private final GrowingColumn.Numbers maxTimestampUs = new GrowingColumn.Numbers();
   private final List<Slice> slices = new ArrayList<>();
 
   /** The index of an object of this topic. */
@@ -78,9 +78,9 @@ final class WrittenIndex {
 
   /** The bytes of the index. */
   byte[] encode(WritePlan.Format format, Encoder encoder) throws IOException {
-    Grown body = new Grown();
+    GrowingBytes body = new GrowingBytes();
     IpcFile file = new IpcFile(body::add, format);
-    GrownColumn[] columns = {
+    GrowingColumn[] columns = {
       topicId, partition, firstRecord, records, position, length, crc32c, minTimestampUs, maxTimestampUs
     };
     file.append(encoder.encodePlain(partition.rows(), columns));

@@ -4,15 +4,15 @@
  *
  * <ul>
  *   <li>Entry and tables: SparklogSource, LogTable, PythonSource, Columns; LogCatalog, TopicTable, StagedTopic
- *   <li>A read in the driver: LogScanBuilder, LogScan, Bounds, PlannedRead, TaskToRead, ReadTask, ColumnReaderFactory;
+ *   <li>A read in the driver: LogScanBuilder, LogScan, RecordBounds, PlannedRead, TaskToRead, ReadTask, ColumnReaderFactory;
  *       of a stream: LogStream, OffsetsBehind
- *   <li>A read in a task: TaskReader, TaskScan, RangeReader, Wanted, Holder, PythonReader, ReadMetrics; of a slice:
+ *   <li>A read in a task: TaskReader, TaskScan, RangeReader, ReadRange, Holder, PythonReader, ReadMetrics; of a slice:
  *       SliceReader, IndexCache, ObjectIndex, BodyReads, ObjectBytes; of a batch: Decoder, Layout, Lz4Frame, LogVector,
  *       Records, DamagedException
  *   <li>A write in the driver: LogWriteBuilder, LogWrite, LogBatchWrite, LogStreamWrite, RowColumns, WritePlan,
  *       TaskWriterFactory, TaskMessage
  *   <li>A write in a task: TaskWriter, SkippingWriter, TopicWriter, Murmur2, TaskObjects, TaskWritten; of an object:
- *       ObjectsWriter, OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, Grown, GrownColumn, Encoder,
+ *       ObjectsWriter, OpenObject, WrittenIndex, IpcFile; of a batch: PendingRows, LogRecord, Header, GrowingBytes, GrowingColumn, Encoder,
  *       EncodedBatch; to stores: StoreLanes, ObjectStore, ObjectUpload, LocalFolder, HadoopFolder
  *   <li>Both: Planner, MicroBatchProperties, Interruption, SparklogException
  * </ul>

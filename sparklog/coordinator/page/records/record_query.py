@@ -33,7 +33,7 @@ class Order(StrEnum):
     OLDEST = "oldest"
 
 
-class Shape(StrEnum):
+class ValueFormat(StrEnum):
     """The format of keys, values and headers. AUTO: indented if JSON, as text if printable UTF-8, else hexadecimal.
 
     JSON is the same as AUTO. TEXT is always text, with replacement characters for bytes that are not UTF-8.
@@ -69,7 +69,7 @@ class RecordQuery(msgspec.Struct, frozen=True):
     count: int = 50
     find: str = ""
     key: str = ""
-    shape: Shape = Shape.AUTO
+    value_format: ValueFormat = ValueFormat.AUTO
     at: tuple[tuple[int, int], ...] = ()
     back: bool = False
     live: bool = False
@@ -144,7 +144,7 @@ def query_of(given: Mapping[str, str]) -> RecordQuery:
         _number(text, "count", 50, MOST_COUNT, least=1),
         _short(given, "find"),
         _short(given, "key"),
-        _choice(text, "as", Shape.AUTO),
+        _choice(text, "as", ValueFormat.AUTO),
         _at(text.get("at", "")),
         text.get("back") == "1",
         text.get("live") == "1",
@@ -173,7 +173,7 @@ def _texts(query: RecordQuery) -> dict[str, str]:
         "count": str(query.count),
         "find": query.find,
         "key": query.key,
-        "as": query.shape,
+        "as": query.value_format,
         "at": ",".join(f"{partition}-{offset}" for partition, offset in query.at),
         "back": "1" if query.back else "",
         "live": "1" if query.live else "",

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from sparklog.coordinator.page.records.record_query import Shape
+from sparklog.coordinator.page.records.record_query import ValueFormat
 
 PREVIEW_CHARACTERS: Final = 120
 SHOWN_BYTES: Final = 16_384  # of one key or value; the rest is in the download
@@ -36,19 +36,19 @@ class ShownBytes(msgspec.Struct, frozen=True):
         return self.preview != self.text
 
 
-def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
-    """Format a key, value or header in `shape`. Bytes that can't be shown as JSON become text or hexadecimal."""
+def shown_bytes(value: bytes | None, value_format: ValueFormat) -> ShownBytes:
+    """Format a key, value or header in `value_format`. Bytes that can't be shown as JSON become text or hexadecimal."""
     if not value:
         return ShownBytes("null" if value is None else "empty", "", "", 0)
-    if shape in (Shape.AUTO, Shape.JSON) and (indented := _indented(value)) is not None:
+    if value_format in (ValueFormat.AUTO, ValueFormat.JSON) and (indented := _indented(value)) is not None:
         return _shown("JSON", value, *_cut(indented, value))
     shown = value[:SHOWN_BYTES]
-    if shape is not Shape.HEX:
+    if value_format is not ValueFormat.HEX:
         # A cut in the middle of a character does not make it binary.
         text = shown.decode(errors="strict" if len(shown) == len(value) else "ignore") if _is_utf8(value) else None
-        if text is None and shape is Shape.TEXT:
+        if text is None and value_format is ValueFormat.TEXT:
             text = shown.decode(errors="replace")
-        if text is not None and (shape is Shape.TEXT or _is_plain(text)):
+        if text is not None and (value_format is ValueFormat.TEXT or _is_plain(text)):
             return _shown("text", value, text, len(value) - len(shown))
     shown = value[: SHOWN_BYTES // 4]
     rows = [_hex_row(shown[at : at + _ROW], at) for at in range(0, len(shown), _ROW)]

@@ -17,7 +17,7 @@ from sparklog.coordinator.page.records.record_query import (
     KeyForm,
     Order,
     RecordQuery,
-    Shape,
+    ValueFormat,
     address_of_records,
 )
 from sparklog.coordinator.page.records.record_reading import RecordsFound
@@ -66,13 +66,13 @@ def record_page(
     Raises UnknownTopicOrPartition.
     """
     known = topic_of(state, topic)
-    rows = [] if result is None else record_row_list(ordered(result.tables, query.order), mask, query.shape)
+    rows = [] if result is None else record_row_list(ordered(result.tables, query.order), mask, query.value_format)
     return {
         "topic": topic,
         "address": address_of_records(topic),
         "partitions": known.partitions,
         "query": query,
-        "shapes": list(Shape),
+        "value_formats": list(ValueFormat),
         "key_forms": list(KeyForm),
         "counts": sorted({*COUNTS, query.count}),
         "records": rows,
@@ -86,7 +86,7 @@ def record_page(
     }
 
 
-def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[RecordRow]:
+def record_row_list(records: pa.Table | None, mask: Mask, value_format: ValueFormat) -> list[RecordRow]:
     """Format the records of one page; [] for None."""
     if records is None:
         return []
@@ -99,10 +99,10 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
             offset,
             stamp_us // 1000,
             point_in_time_us(stamp_us),
-            shown_bytes(mask.of_key(key), shape),
-            shown_bytes(mask.of_value(value), shape),
+            shown_bytes(mask.of_key(key), value_format),
+            shown_bytes(mask.of_value(value), value_format),
             [
-                (header["key"], shown_bytes(mask.of_header(header["value"]), shape))
+                (header["key"], shown_bytes(mask.of_header(header["value"]), value_format))
                 for header in (headers or ())[:_SHOWN_HEADERS]
             ],
             max(0, len(headers or ()) - _SHOWN_HEADERS),
@@ -117,13 +117,13 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
 def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
     """The records in the format of `sparklog consume --format json`, in the order of the page.
 
-    Keys, values and headers are in hexadecimal if `query.shape` is HEX, else text. They are masked, but never cut.
+    Keys, values and headers are in hexadecimal if `query.value_format` is HEX, else text: masked, but never cut.
     """
 
     def text(value: bytes | None) -> str | None:
         if value is None:
             return None
-        return value.hex() if query.shape is Shape.HEX else value.decode(errors="replace")
+        return value.hex() if query.value_format is ValueFormat.HEX else value.decode(errors="replace")
 
     records = ordered(result.tables, query.order)
     if records is None:

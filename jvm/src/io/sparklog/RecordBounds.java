@@ -20,7 +20,7 @@ import org.apache.spark.sql.sources.LessThanOrEqual;
  * The records that the filters of a query can let through, as far as the plan shows it: by topic, partition, offset and
  * timestamp. Spark evaluates the filters again, so a read may give more records than these, but not fewer.
  */
-final class Bounds implements Serializable {
+final class RecordBounds implements Serializable {
   // Before, java.sql.Timestamp has another calendar than Spark; beyond the other one, microseconds may overflow.
   private static final Instant ONE_CALENDAR = Instant.parse("1900-01-01T00:00:00Z");
   private static final Instant FAR = Instant.parse("9999-12-31T00:00:00Z");

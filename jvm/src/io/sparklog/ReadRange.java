@@ -1,4 +1,4 @@
 package io.sparklog;
 
 /** The offsets [start, end) and the columns that a reader wants. */
-record Wanted(long start, long end, String[] columns) {}
+record ReadRange(long start, long end, String[] columns) {}

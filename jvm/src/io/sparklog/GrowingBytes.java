@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /** Bytes that grow at their end. Numbers are little-endian, as Arrow has them. */
-final class Grown {
+final class GrowingBytes {
   private static final VarHandle INT32 = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
   private static final VarHandle INT64 = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
   private static final int MOST_BYTES = Integer.MAX_VALUE - 16; // of a Java array
@@ -15,12 +15,12 @@ final class Grown {
   byte[] bytes;
   int size;
 
-  Grown() {
+  GrowingBytes() {
     this(FIRST_BYTES);
   }
 
   /** With room for so many bytes, after which it grows. */
-  Grown(int room) {
+  GrowingBytes(int room) {
     bytes = new byte[room];
   }
 

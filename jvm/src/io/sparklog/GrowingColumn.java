@@ -1,8 +1,8 @@
 package io.sparklog;
 
 /** A column of a record batch to be written, which grows row by row. */
-abstract class GrownColumn {
-  private final Grown validity = new Grown();
+abstract class GrowingColumn {
+  private final GrowingBytes validity = new GrowingBytes();
   private int rows;
   private int nulls;
 
@@ -52,8 +52,8 @@ abstract class GrownColumn {
   }
 
   /** Numbers of 32 or 64 bits. */
-  static final class Numbers extends GrownColumn {
-    private final Grown data = new Grown();
+  static final class Numbers extends GrowingColumn {
+    private final GrowingBytes data = new GrowingBytes();
 
     void add(int value) {
       count(false);
@@ -80,9 +80,9 @@ abstract class GrownColumn {
   }
 
   /** Texts or byte strings. */
-  static final class Strings extends GrownColumn {
-    private final Grown ends = new Grown();
-    private final Grown data = new Grown();
+  static final class Strings extends GrowingColumn {
+    private final GrowingBytes ends = new GrowingBytes();
+    private final GrowingBytes data = new GrowingBytes();
 
     Strings() {
       ends.add(0);
@@ -118,8 +118,8 @@ abstract class GrownColumn {
   }
 
   /** The headers of records: list&lt;struct&lt;key: string, value: binary&gt;&gt;. */
-  static final class Headers extends GrownColumn {
-    private final Grown ends = new Grown();
+  static final class Headers extends GrowingColumn {
+    private final GrowingBytes ends = new GrowingBytes();
     private final Pairs pairs = new Pairs();
 
     Headers() {
@@ -157,7 +157,7 @@ abstract class GrownColumn {
   }
 
   /** Headers of one record after the other. Its field nodes come with those of the lists. */
-  private static final class Pairs extends GrownColumn {
+  private static final class Pairs extends GrowingColumn {
     final Strings key = new Strings();
     final Strings value = new Strings();
 
