@@ -37,8 +37,8 @@ def config_changes(
 ) -> dict[str, str]:
     """Parse KEY=VALUE arguments (`given`), and return the values by key, as `parse` returns them.
 
-    `removed`: the keys to remove. `options`: the options for both, as errors name them. Raises InvalidOption if a key is
-    in both, or if both are empty. Raises the errors of `key_values` and `parse`.
+    `removed`: the keys to remove. `options`: the options of both, as errors name them. Raises InvalidOption if a key is
+    in both, or if both are empty, and the errors of `key_values` and `parse`.
     """
     set_, delete = options
     changed = parse(key_values(given, set_))
