@@ -1,10 +1,13 @@
 """Compile jvm/src into one JAR, against the JARs of the installed pyspark. The same sources give the same bytes.
 
 python scripts/build_jar.py FILE
+
+It is compiled once for these sources and this Spark, and kept in .cache/jvm.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,16 +20,33 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 SOURCES: Final = ROOT / "jvm" / "src"
 RESOURCES: Final = ROOT / "jvm" / "resources"
+_KEPT: Final = ROOT / ".cache" / "jvm"
 NO_JAVAC: Final = 3  # the exit code without a compiler: sparklog then works without the JAR
 _RELEASE: Final = "17"  # the oldest Java of Spark 4
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def build_jar(target: Path) -> None:
-    """Compile the sources and write the JAR.
+def built_jar() -> Path:
+    """Return the JAR, built if it is not there.
 
     Raises SystemExit with the code NO_JAVAC if there is no compiler, or with javac's output if javac fails.
     """
+    import pyspark
+
+    digest = hashlib.sha256(pyspark.__version__.encode())
+    for file in sorted([*SOURCES.rglob("*.java"), *RESOURCES.rglob("*")]):
+        if file.is_file():
+            digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+    built = _KEPT / f"sparklog-{digest.hexdigest()[:16]}.jar"
+    if not built.exists():
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
+            _build(Path(folder, "new.jar"))
+            os.replace(Path(folder, "new.jar"), built)
+    return built
+
+
+def _build(target: Path) -> None:
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -43,7 +63,6 @@ def build_jar(target: Path) -> None:
             raise SystemExit(done.stdout + done.stderr)
         files = [(file, file.relative_to(folder)) for file in Path(folder).rglob("*.class")]
         files += [(file, file.relative_to(RESOURCES)) for file in RESOURCES.rglob("*") if file.is_file()]
-        target.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
             for file, name in sorted(files, key=lambda pair: str(pair[1])):
                 jar.writestr(zipfile.ZipInfo(name.as_posix(), _TIME), file.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -56,4 +75,4 @@ def javac() -> str | None:
 
 
 if __name__ == "__main__":
-    build_jar(Path(sys.argv[1]))
+    shutil.copyfile(built_jar(), sys.argv[1])

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from scripts.build_jar import RESOURCES, ROOT, SOURCES, build_jar, javac
+from scripts.build_jar import built_jar, javac
 
 
 def jar() -> Path:
-    """Return the JAR. It is built once for these sources and this Spark. Skips the test if there is no compiler."""
+    """Return the JAR. Skips the test if there is no compiler."""
     if javac() is None:
         pytest.skip("no javac: this machine has only a Java runtime")
-    digest = hashlib.sha256(pyspark.__version__.encode())
-    for file in sorted([*SOURCES.rglob("*.java"), *RESOURCES.rglob("*")]):
-        if file.is_file():
-            digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
-    built = ROOT / ".cache" / "jvm" / f"sparklog-{digest.hexdigest()[:16]}.jar"
-    if not built.exists():
-        built.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=built.parent) as folder:
-            build_jar(Path(folder, "new.jar"))
-            os.replace(Path(folder, "new.jar"), built)
-    return built
+    return built_jar()
 
 
 def java() -> str:

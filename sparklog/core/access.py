@@ -14,41 +14,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from sparklog.core.commands import (
-    AddPartitions,
-    AgentDown,
-    AgentUp,
-    AllocateProducer,
-    AlterCluster,
-    AlterTopic,
-    Append,
-    ClaimCoordination,
-    Command,
-    CommitOffsets,
-    ConfirmDeleted,
-    CreateCluster,
-    CreateTopic,
-    DeleteGroups,
-    DeleteTopic,
-    DropLagging,
-    ElectLeaders,
-    FenceStore,
-    ForgetApplications,
-    JoinGroup,
-    LeaveGroup,
-    MoveCleaner,
-    MoveLogStart,
-    MoveRecoveryPoint,
-    MoveReplicas,
-    RaiseFloor,
-    RegisterStore,
-    RemoveStore,
-    ReportJob,
-    ReportLoss,
-    ReportReplicas,
-    ResignCoordination,
-    Swap,
-)
+from sparklog.core import commands
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, TopicAuthorizationFailed
 from sparklog.core.groups.membership import instance_of
@@ -160,45 +126,58 @@ class Need(msgspec.Struct, frozen=True):
     of_producers: tuple[ProducerId, ...] = ()
 
 
-def need_of(command: Command) -> Need:
+def need_of(command: commands.Command) -> Need:
     """Return the right that a command needs. The type checker reports a kind of command that has no case here."""
     match command:
-        case Append():
+        case commands.Append():
             topics = _topics_of(command)
             also = None if command.consumed is None else need_of(command.consumed)
             producers = {slice_.producer.producer_id for slice_ in command.slices if slice_.producer is not None}
             return Need(Verb.WRITE, topics, any_topic=not topics, also=also, of_producers=tuple(sorted(producers)))
-        case AllocateProducer():
+        case commands.AllocateProducer():
             fenced = () if command.producer_id is None else (ProducerId(command.producer_id),)
             return Need(Verb.WRITE, any_topic=True, of_producers=fenced)
-        case CreateTopic():
+        case commands.CreateTopic():
             return Need(Verb.ALTER, (command.name,))
-        case CommitOffsets():
+        case commands.CommitOffsets():
             of = tuple(sorted({offset.topic_id for offset in command.offsets}))
             member = None if command.member_id is None else (command.group, command.member_id)
             return Need(Verb.READ, of, any_topic=not of, of_member=member)
-        case JoinGroup():
+        case commands.JoinGroup():
             member = (command.group, command.member_id)
             return Need(Verb.READ, command.topics, any_topic=not command.topics, of_member=member, joins=True)
-        case LeaveGroup():
+        case commands.LeaveGroup():
             return Need(Verb.READ, any_topic=True, of_member=(command.group, command.member_id))
-        case DeleteGroups():
+        case commands.DeleteGroups():
             return Need(Verb.ALTER)
-        case AlterTopic() | AddPartitions() | DeleteTopic():
+        case commands.AlterTopic() | commands.AddPartitions() | commands.DeleteTopic():
             return Need(Verb.ALTER, (command.topic_id,))
-        case Swap() | MoveLogStart() | MoveCleaner():
+        case commands.Swap() | commands.MoveLogStart() | commands.MoveCleaner():
             return Need(Verb.MAINTAIN, (command.topic_id,))
-        case ReportJob():
+        case commands.ReportJob():
             return Need(Verb.MAINTAIN, any_topic=True)
-        case ConfirmDeleted() | RaiseFloor() | ForgetApplications():
+        case commands.ConfirmDeleted() | commands.RaiseFloor() | commands.ForgetApplications():
             return Need(Verb.MAINTAIN)
-        case AgentUp() | AgentDown() | ReportLoss() | ReportReplicas() | DropLagging() | MoveRecoveryPoint():
+        case (
+            commands.AgentUp()
+            | commands.AgentDown()
+            | commands.ReportLoss()
+            | commands.ReportReplicas()
+            | commands.DropLagging()
+            | commands.MoveRecoveryPoint()
+        ):
             return Need(Verb.MAINTAIN)
-        case RegisterStore() | FenceStore() | RemoveStore() | ElectLeaders() | MoveReplicas():
+        case (
+            commands.RegisterStore()
+            | commands.FenceStore()
+            | commands.RemoveStore()
+            | commands.ElectLeaders()
+            | commands.MoveReplicas()
+        ):
             return Need(Verb.ALTER)
-        case CreateCluster() | AlterCluster() | ResignCoordination():
+        case commands.CreateCluster() | commands.AlterCluster() | commands.ResignCoordination():
             return Need(Verb.ALTER)
-        case ClaimCoordination():
+        case commands.ClaimCoordination():
             return Need(None)
         case _:
             assert_never(command)
@@ -314,7 +293,7 @@ def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str
             yield topic, None if known is None else known.name
 
 
-def _topics_of(command: Append) -> tuple[TopicId, ...]:
+def _topics_of(command: commands.Append) -> tuple[TopicId, ...]:
     """Return the ids of all topics in the slices, epochs and `keyless` of an append, ascending."""
     named: Iterable[TopicId] = (slice_.topic_id for slice_ in command.slices)
     return tuple(sorted({*named, *(epoch.topic_id for epoch in command.epochs), *command.keyless}))

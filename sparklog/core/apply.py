@@ -12,6 +12,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
+from sparklog.core import records
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.coordination import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
@@ -21,41 +22,6 @@ from sparklog.core.idempotence.producers import by_producer, joined, with_batche
 from sparklog.core.maintenance.cleaner import within_log
 from sparklog.core.maintenance.recovery_point import note_new_replicas
 from sparklog.core.placement.assignment import Assignment
-from sparklog.core.records import (
-    AgentChanged,
-    Appended,
-    AppendedByReference,
-    ApplicationsForgotten,
-    AppliedCommand,
-    At,
-    CleanerMoved,
-    ClusterAltered,
-    ClusterCreated,
-    ClusterRestored,
-    CommandResult,
-    CoordinationClaimed,
-    CoordinationResigned,
-    FloorRaised,
-    GroupChanged,
-    JobRan,
-    LogStartMoved,
-    LossReported,
-    ObjectsDeleted,
-    OffsetsCommitted,
-    OffsetsForgotten,
-    PartitionsAdded,
-    PartitionsChanged,
-    ProducerAllocated,
-    Record,
-    RecoveryPointMoved,
-    SlicesSwapped,
-    StoreFenced,
-    StoreRegistered,
-    StoreRemoved,
-    TopicAltered,
-    TopicCreated,
-    TopicDeleted,
-)
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.partition_change import changed_by
 from sparklog.core.replication.replica_append import appended_everywhere
@@ -85,7 +51,7 @@ from sparklog.core.types import (
 )
 
 
-def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
+def apply_command(state: ClusterState, command: records.AppliedCommand, at: records.At) -> None:
     """Apply the records of one command of entry `at` to `state`, and remember the command's id with the number of the
     entry.
 
@@ -95,35 +61,35 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """
     for record in command.records:
         apply(state, record, at)
-    appended = [record for record in command.records if isinstance(record, Appended)]
+    appended = [record for record in command.records if isinstance(record, records.Appended)]
     if not any(_is_known_otherwise(record) for record in appended or command.records):
         first = _first_object(command)
         state.results.add(AppliedBy(command.command_id, at.n, command.n0, label_hash(_label(command)), first))
 
 
-def _is_known_otherwise(record: Record) -> bool:
+def _is_known_otherwise(record: records.Record) -> bool:
     """True if a repeat of the record's command is recognized without the command's id: see `apply_command`."""
     match record:
-        case Appended():
+        case records.Appended():
             return by_producer(record.slices)
-        case OffsetsCommitted():
+        case records.OffsetsCommitted():
             return record.member_id is not None
         case _:
-            return isinstance(record, CoordinationClaimed)
+            return isinstance(record, records.CoordinationClaimed)
 
 
-def result_of(command: AppliedCommand, at: At) -> CommandResult:
+def result_of(command: records.AppliedCommand, at: records.At) -> records.CommandResult:
     """Return the result that the command's author gets."""
-    result = CommandResult(at.n, command.n0, at.time_ms)
+    result = records.CommandResult(at.n, command.n0, at.time_ms)
     for record in command.records:
         match record:
-            case Appended() | AppendedByReference():
+            case records.Appended() | records.AppendedByReference():
                 result = _append_result(record, command.n0, at)
-            case TopicCreated():
+            case records.TopicCreated():
                 result = msgspec.structs.replace(result, topic_id=record.topic_id)
-            case LossReported():
+            case records.LossReported():
                 result = msgspec.structs.replace(result, application=record.application, lost=record.lost)
-            case ProducerAllocated():
+            case records.ProducerAllocated():
                 result = msgspec.structs.replace(
                     result, producer_id=record.producer_id, producer_epoch=record.producer_epoch
                 )
@@ -132,15 +98,15 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
     return result
 
 
-def _label(command: AppliedCommand) -> str:
+def _label(command: records.AppliedCommand) -> str:
     """Return the label of the command's last append; "" if the command has no append."""
     for record in reversed(command.records):
-        if isinstance(record, Appended | AppendedByReference):
+        if isinstance(record, records.Appended | records.AppendedByReference):
             return record.label
     return ""
 
 
-def _first_object(command: AppliedCommand) -> int:
+def _first_object(command: records.AppliedCommand) -> int:
     """Return the number of the object that holds the first slice of the command's append to one partition.
 
     If an election removes this object from the state, nothing that the command wrote is left, and the state forgets the
@@ -150,107 +116,107 @@ def _first_object(command: AppliedCommand) -> int:
     one of them gives up only a part of the append, so the state keeps the result.
     """
     for record in command.records:
-        if isinstance(record, Appended) and len(record.ranges) == 1:
+        if isinstance(record, records.Appended) and len(record.ranges) == 1:
             return record.slices[0].object_number
     return NO_OBJECT
 
 
-def apply(state: ClusterState, record: Record, at: At) -> None:
+def apply(state: ClusterState, record: records.Record, at: records.At) -> None:
     """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded to an `Appended`."""
     match record:
-        case Appended():
+        case records.Appended():
             _append(state, record, at)
-        case SlicesSwapped():
+        case records.SlicesSwapped():
             _swap(state, record)
-        case LogStartMoved():
+        case records.LogStartMoved():
             _move_log_start(state, record)
-        case CleanerMoved():
+        case records.CleanerMoved():
             state.cleaners[TopicPartition(record.topic_id, record.partition)] = record.cleaner
-        case ObjectsDeleted():
+        case records.ObjectsDeleted():
             state.objects.remove_many(record.numbers)
             state.retired.remove_many(record.numbers)
-        case FloorRaised():
+        case records.FloorRaised():
             _raise_floor(state, record)
-        case ApplicationsForgotten():
+        case records.ApplicationsForgotten():
             for app_id in record.app_ids:
                 state.applications.pop(app_id, None)
-        case LossReported():
+        case records.LossReported():
             _hear_of_loss(state, record)
-        case ClusterCreated():
+        case records.ClusterCreated():
             state.chain_id, state.config = record.chain_id, record.config
-        case ClusterRestored():
+        case records.ClusterRestored():
             _restore(state, record)
-        case StoreRegistered():
+        case records.StoreRegistered():
             state.stores[record.store] = Store(
                 record.store, record.registration, record.url, record.incarnation, record.zone, registered_at=at.n
             )
             state.next_registration = record.registration + 1
-        case StoreFenced():
+        case records.StoreFenced():
             store = state.stores[record.store]
             state.stores[record.store] = msgspec.structs.replace(store, registration=record.registration, fenced=True)
             state.next_registration = record.registration + 1
-        case StoreRemoved():
+        case records.StoreRemoved():
             del state.stores[record.store]
-        case AgentChanged():
+        case records.AgentChanged():
             store = state.stores[record.store]
             state.stores[record.store] = msgspec.structs.replace(
                 store, agent_up=record.up, had_agent=store.had_agent or record.up is True
             )
-        case RecoveryPointMoved():
+        case records.RecoveryPointMoved():
             store = state.stores[record.store]
             state.stores[record.store] = msgspec.structs.replace(store, recovery_point=record.to)
-        case PartitionsChanged():
+        case records.PartitionsChanged():
             note_new_replicas(state, record.changes, at)
             _change_partitions(state, record)
-        case CoordinationClaimed():
+        case records.CoordinationClaimed():
             state.coordinator = Coordinator(record.epoch, record.name, record.address, at.n)
-        case CoordinationResigned():
+        case records.CoordinationResigned():
             state.coordinator = msgspec.structs.replace(state.coordinator, address="")
-        case TopicCreated():
+        case records.TopicCreated():
             topic = Topic(record.topic_id, record.name, len(record.assignment), record.config, at.time_ms)
             state.topics[record.topic_id] = topic.on(store for replicas in record.assignment for store in replicas)
             state.topic_ids[record.name] = record.topic_id
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
-        case ClusterAltered():
+        case records.ClusterAltered():
             _alter_cluster(state, record, at)
-        case TopicAltered():
+        case records.TopicAltered():
             topic = state.topics[record.topic_id]
             state.topics[record.topic_id] = msgspec.structs.replace(topic, config=record.config)
-        case PartitionsAdded():
+        case records.PartitionsAdded():
             topic = state.topics[record.topic_id]
             total = record.first + len(record.assignment)
             wider = msgspec.structs.replace(topic, partitions=total)
             state.topics[record.topic_id] = wider.on(store for replicas in record.assignment for store in replicas)
             _add_partitions(state, record.topic_id, record.first, record.assignment)
-        case TopicDeleted():
+        case records.TopicDeleted():
             _delete_topic(state, record)
-        case ProducerAllocated():
+        case records.ProducerAllocated():
             state.producers[record.producer_id] = _begun(state, record, at)
             state.next_producer_id = max(state.next_producer_id, record.producer_id + 1)
-        case JobRan():
+        case records.JobRan():
             state.jobs[record.job] = record
-        case GroupChanged():
+        case records.GroupChanged():
             state.groups[record.group.name] = record.group
             state.next_group_number = max(state.next_group_number, record.group.number + 1)
-        case OffsetsCommitted():
+        case records.OffsetsCommitted():
             _commit_offsets(state, record, at)
-        case OffsetsForgotten():
+        case records.OffsetsForgotten():
             _forget_offsets(state, record)
-        case AppendedByReference():
+        case records.AppendedByReference():
             raise TypeError("an append by reference is expanded before it is applied")
         case _:
             assert_never(record)
 
 
-def _restore(state: ClusterState, record: ClusterRestored) -> None:
+def _restore(state: ClusterState, record: records.ClusterRestored) -> None:
     state.ancestors, state.chain_id = (*state.lineage, *record.given_up), record.chain_id
     state.coordinator = msgspec.structs.replace(state.coordinator, address="")
     for store, url in record.urls.items():
         state.stores[store] = msgspec.structs.replace(state.stores[store], url=url)
 
 
-def _alter_cluster(state: ClusterState, record: ClusterAltered, at: At) -> None:
+def _alter_cluster(state: ClusterState, record: records.ClusterAltered, at: records.At) -> None:
     before = effective_cluster(state.config).metadata_copies
     state.config = record.config
     if effective_cluster(state.config).metadata_copies < before:
@@ -268,7 +234,7 @@ def _add_partitions(state: ClusterState, topic_id: TopicId, first: int, assignme
     state.partitions.put_all(added)
 
 
-def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
+def _change_partitions(state: ClusterState, record: records.PartitionsChanged) -> None:
     forgotten = forget(state, record.changes)
     after = {}
     for change in record.changes:
@@ -283,7 +249,7 @@ def _change_partitions(state: ClusterState, record: PartitionsChanged) -> None:
     state.partitions.put_all(after)
 
 
-def _append(state: ClusterState, record: Appended, at: At) -> None:
+def _append(state: ClusterState, record: records.Appended, at: records.At) -> None:
     _name_objects(state, record.objects, record.slices)
     state.slices.add(record.slices)
     after = {}
@@ -304,19 +270,21 @@ def _append(state: ClusterState, record: Appended, at: At) -> None:
         state.applications[record.application.app_id] = ApplicationState(record.application.version, result, None, runs)
 
 
-def _append_result(record: Appended | AppendedByReference, n0: EntryNumber, at: At) -> CommandResult:
-    records = sum(range_.records for range_ in record.ranges)
-    return CommandResult(at.n, n0, at.time_ms, record.ranges, records, record.application, record.label)
+def _append_result(
+    record: records.Appended | records.AppendedByReference, n0: EntryNumber, at: records.At
+) -> records.CommandResult:
+    total = sum(range_.records for range_ in record.ranges)
+    return records.CommandResult(at.n, n0, at.time_ms, record.ranges, total, record.application, record.label)
 
 
-def _hear_of_loss(state: ClusterState, record: LossReported) -> None:
+def _hear_of_loss(state: ClusterState, record: records.LossReported) -> None:
     app_id = record.application.app_id
     known = state.applications.get(app_id)
     if known is not None:
         state.applications[app_id] = msgspec.structs.replace(known, lost=None)
 
 
-def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
+def _remember_producers(state: ClusterState, record: records.Appended, at: records.At) -> None:
     spans: dict[TopicPartition, list[ProducerSpan]] = {}
     for slice_ in record.slices:
         if slice_.producer is not None:
@@ -333,7 +301,7 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
         state.producers[producer_id] = with_batches(state.producers[producer_id], of_producer, _newest(state, at))
 
 
-def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerState:
+def _begun(state: ClusterState, record: records.ProducerAllocated, at: records.At) -> ProducerState:
     """Return the state of a producer at the beginning of a new epoch, in which it has no batches yet.
 
     The producer's `last_used_ms` never goes back. Otherwise the producer could be forgotten too early.
@@ -343,7 +311,7 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
     return ProducerState(record.producer_id, record.producer_epoch, used_ms)
 
 
-def _newest(state: ClusterState, at: At) -> int:
+def _newest(state: ClusterState, at: records.At) -> int:
     """Return the time in milliseconds of entry `at`, or of the entry before it if that is later.
 
     The entry before may be later, because the clock of the author of `at` may be slow.
@@ -362,7 +330,7 @@ def _name_objects(state: ClusterState, objects: tuple[NamedObject, ...], slices:
         state.next_object_number = named.number + 1
 
 
-def _swap(state: ClusterState, record: SlicesSwapped) -> None:
+def _swap(state: ClusterState, record: records.SlicesSwapped) -> None:
     key = TopicPartition(record.topic_id, record.partition)
     removed = state.slices.remove(key, OffsetRange(record.start, record.end))
     _name_objects(state, record.objects, record.slices)
@@ -376,7 +344,7 @@ def _swap(state: ClusterState, record: SlicesSwapped) -> None:
     state.partitions[key] = Partition(key.topic_id, key.partition, replication, size_bytes)
 
 
-def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
+def _move_log_start(state: ClusterState, record: records.LogStartMoved) -> None:
     key = TopicPartition(record.topic_id, record.partition)
     removed = state.slices.remove(key, OffsetRange(Offset(0), record.to))
     release(state, removed.columns["object_number"], record.delete_after_ms, state.topics[record.topic_id])
@@ -401,7 +369,7 @@ def _keep_cleaner_within(state: ClusterState, key: TopicPartition, log_start: Of
         state.cleaners[key] = left
 
 
-def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
+def _delete_topic(state: ClusterState, record: records.TopicDeleted) -> None:
     topic = state.topics[record.topic_id]
     release(state, state.slices.remove_topic(record.topic_id), record.delete_after_ms, topic)
     for index in range(topic.partitions):
@@ -417,7 +385,7 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
             state.producers[producer.producer_id] = msgspec.structs.replace(producer, batches=kept)
 
 
-def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> None:
+def _commit_offsets(state: ClusterState, record: records.OffsetsCommitted, at: records.At) -> None:
     group = state.groups.get(record.group) or ConsumerGroup(record.group, record.group_number)
     member = None if record.member_id is None else group.member(record.member_id)
     if member is not None:
@@ -436,14 +404,14 @@ def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> No
     )
 
 
-def _forget_offsets(state: ClusterState, record: OffsetsForgotten) -> None:
+def _forget_offsets(state: ClusterState, record: records.OffsetsForgotten) -> None:
     for name in record.groups:
         state.offsets.remove_group(state.groups.pop(name).number)
     for forgotten in record.offsets:
         state.offsets.remove(state.groups[forgotten.group].number, forgotten.partitions)
 
 
-def _raise_floor(state: ClusterState, record: FloorRaised) -> None:
+def _raise_floor(state: ClusterState, record: records.FloorRaised) -> None:
     state.floor = record.floor
     state.results.drop_below(record.floor)
     for producer_id in record.expired_producers:

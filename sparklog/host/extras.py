@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final, Literal
 
 from sparklog.core.errors import InvalidInput
+from sparklog.core.names.store_addresses import ON_A_SERVER
 
 Extra = Literal["spark", "s3", "hdfs", "gcs", "azure", "coordinator"]
 
@@ -20,7 +21,7 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "coordinator": ("httptools", "jinja2", "prometheus_client", "starlette", "uvicorn"),
 }
 
-_OF_SCHEME: Final[dict[str, Extra]] = {"s3": "s3", "hdfs": "hdfs", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
+_OF_SCHEME: Final[dict[str, Extra]] = {"s3": "s3", "hdfs": "hdfs", "gs": "gcs", "abfs": "azure"}
 
 
 def install_line(extra: Extra) -> str:
@@ -44,4 +45,4 @@ def needed(extra: Extra, purpose: str) -> Iterator[None]:
 
 def extra_of(url: str) -> Extra | None:
     """Return the extra that a store at this absolute address needs; None if it needs none."""
-    return _OF_SCHEME.get(url.partition("://")[0])
+    return _OF_SCHEME.get(ON_A_SERVER.get(url.partition("://")[0], ""))

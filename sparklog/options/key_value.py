@@ -30,18 +30,22 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 
 
 def config_changes(
-    given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
+    given: Sequence[str],
+    removed: Sequence[str],
+    parse: Callable[[Mapping[str, object]], dict[str, str]],
+    options: tuple[str, str] = ("--set", "--delete"),
 ) -> dict[str, str]:
-    """Parse the KEY=VALUE arguments of --set (`given`), and return the values by key, as `parse` returns them.
+    """Parse KEY=VALUE arguments (`given`), and return the values by key, as `parse` returns them.
 
-    `removed`: the keys of --delete. Raises InvalidOption if a key is in both, or if both are empty. Raises the errors
-    of `key_values` and `parse`.
+    `removed`: the keys to remove. `options`: the options of both, as errors name them. Raises InvalidOption if a key is
+    in both, or if both are empty, and the errors of `key_values` and `parse`.
     """
-    changed = parse(key_values(given, "--set"))
+    set_, delete = options
+    changed = parse(key_values(given, set_))
     if both := sorted(changed.keys() & set(removed)):
-        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
+        raise InvalidOption(f"{set_} and {delete}: {', '.join(both)} is in both")
     if not changed and not removed:
-        raise InvalidOption("nothing to change: give --set KEY=VALUE or --delete KEY")
+        raise InvalidOption(f"nothing to change: give {set_} KEY=VALUE or {delete} KEY")
     return changed
 
 

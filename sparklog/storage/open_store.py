@@ -27,18 +27,18 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
     scheme = scheme_of(url)
     if settings and scheme not in ON_A_SERVER:
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
-    match scheme:
+    match ON_A_SERVER.get(scheme, scheme) if scheme else "file":
         case "memory":
             return MemoryStore(url)
-        case "s3" | "s3a" | "s3n":
+        case "s3":
             from sparklog.storage.s3.store import S3Store
 
             return S3Store(url, settings or {})
-        case "gs" | "gcs":
+        case "gs":
             from sparklog.storage.fsspec.store import gcs_store
 
             return gcs_store(url, settings or {})
-        case "abfs" | "abfss":
+        case "abfs":
             from sparklog.storage.fsspec.store import azure_store
 
             return azure_store(url, settings or {})
@@ -46,7 +46,7 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
             from sparklog.storage.hdfs.store import HdfsStore
 
             return HdfsStore(url, settings or {})
-        case "file" | None:
+        case "file":
             return LocalStore(url)
         case _:
             raise AssertionError(f"no adapter opens {scheme}://")

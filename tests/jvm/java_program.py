@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,7 @@ import pyspark
 
 from scripts.build_jar import javac
 from tests.jar import jar, java
+from tests.servers.maven import SHORT_LIVED_JVM
 
 _FOLDER: Final = Path(__file__).parent
 _JARS: Final = Path(pyspark.__file__).parent / "jars"
@@ -26,8 +29,8 @@ def run_java(
     name: str, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: int = 3500
 ) -> subprocess.CompletedProcess[str]:
     """Run the program `name` of this folder to its end. Skips the test without a compiler."""
-    path = os.pathsep.join([_classes(name).name, str(jar()), f"{_JARS}/*"])
-    command = [java(), "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
+    path = os.pathsep.join([str(classes()), str(jar()), f"{_JARS}/*"])
+    command = [java(), *SHORT_LIVED_JVM, "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
     with tempfile.TemporaryFile() as errors:  # no pipe: a process that Java has started may outlive it
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=timeout_s, env=env)
         errors.seek(0)
@@ -37,12 +40,17 @@ def run_java(
 
 
 @cache
-def _classes(name: str) -> tempfile.TemporaryDirectory[str]:
-    """The folder with the compiled program, which goes with this process."""
-    path = os.pathsep.join([str(jar()), f"{_JARS}/*"])
-    compiler = javac()
-    assert compiler is not None
-    classes = tempfile.TemporaryDirectory()
-    source = str(_FOLDER / f"{name}.java")
-    subprocess.run([compiler, "-nowarn", "-cp", path, "-d", classes.name, source], check=True)
-    return classes
+def classes() -> Path:
+    """The folder with the compiled programs of this folder: compiled once for these sources and this JAR."""
+    sources = sorted(_FOLDER.glob("*.java"))
+    digest = hashlib.sha256(jar().name.encode() + b"".join(source.read_bytes() for source in sources))
+    compiled = jar().with_name(f"tests-{digest.hexdigest()[:16]}")
+    if not compiled.exists():
+        compiler = javac()
+        assert compiler is not None
+        with tempfile.TemporaryDirectory(dir=compiled.parent) as new:
+            path = os.pathsep.join([str(jar()), f"{_JARS}/*"])
+            subprocess.run([compiler, "-nowarn", "-cp", path, "-d", f"{new}/classes", *map(str, sources)], check=True)
+            with suppress(OSError):  # another process was faster
+                os.rename(f"{new}/classes", compiled)
+    return compiled

@@ -12,42 +12,7 @@ from typing import assert_never
 
 import msgspec
 
-from sparklog.core.commands import (
-    AddPartitions,
-    AgentDown,
-    AgentUp,
-    AllocateProducer,
-    AlterCluster,
-    AlterTopic,
-    Append,
-    ClaimCoordination,
-    Command,
-    CommitOffsets,
-    ConfirmDeleted,
-    CreateCluster,
-    CreateTopic,
-    DeleteGroups,
-    DeleteTopic,
-    DropLagging,
-    ElectLeaders,
-    FenceStore,
-    ForgetApplications,
-    JoinGroup,
-    LeaveGroup,
-    MoveCleaner,
-    MoveLogStart,
-    MoveRecoveryPoint,
-    MoveReplicas,
-    RaiseFloor,
-    RegisterStore,
-    RemoveStore,
-    ReportJob,
-    ReportLoss,
-    ReportReplicas,
-    ResignCoordination,
-    Submission,
-    Swap,
-)
+from sparklog.core import commands
 from sparklog.core.coordination import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
 from sparklog.core.decide.groups import (
@@ -119,7 +84,7 @@ class Decision(msgspec.Struct, frozen=True):
     committed_in: EntryNumber | None = None
 
 
-def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
+def decide(state: ClusterState, submission: commands.Submission, at: At) -> Decision:
     """Return the decision on `submission`, assuming that `at` is the next entry. Raises the error of a refused command.
 
     Even if an earlier attempt is in doubt, an error may say `landed = no`: had the attempt landed, the state would know
@@ -132,7 +97,7 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
     if applied is not None:
         return Decision(committed_in=applied.n)
     try:
-        if isinstance(submission.command, Append):
+        if isinstance(submission.command, commands.Append):
             known = known_append(state, submission.command)
             if known is not None:
                 return Decision(known=known)
@@ -151,23 +116,23 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
         raise
 
 
-def _keeps_result(command: Command) -> bool:
+def _keeps_result(command: commands.Command) -> bool:
     """True if a command that is sent again after it was applied gets the same result.
 
     Either the state remembers it by its id (see `apply_command`), or it is a CLAIM, whose repeats change nothing.
     """
     match command:
-        case Append():
+        case commands.Append():
             return not by_producer(command.slices)
-        case CommitOffsets():
+        case commands.CommitOffsets():
             return command.member_id is None
         case _:
             return True
 
 
-def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Record, ...]:
+def _records(state: ClusterState, submission: commands.Submission, at: At) -> tuple[Record, ...]:
     match submission.command:
-        case Append() as command:
+        case commands.Append() as command:
             unheard = unheard_loss(state, command.application)
             if unheard is not None:
                 return (unheard,)
@@ -175,79 +140,79 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             consumed = () if command.consumed is None else decide_consumed(state, command.consumed)
             leaders = () if len(records) == 1 else leaders_for(state, command, records)
             return (*records, *leaders, *consumed)
-        case Swap() as command:
+        case commands.Swap() as command:
             return (decide_swap(state, command, at),)
-        case MoveLogStart() as command:
+        case commands.MoveLogStart() as command:
             return decide_move_log_start(state, command, at)
-        case MoveCleaner() as command:
+        case commands.MoveCleaner() as command:
             return decide_move_cleaner(state, command, at)
-        case ConfirmDeleted() as command:
+        case commands.ConfirmDeleted() as command:
             return decide_confirm_deleted(state, command)
-        case RaiseFloor() as command:
+        case commands.RaiseFloor() as command:
             return decide_raise_floor(state, command, at)
-        case ForgetApplications() as command:
+        case commands.ForgetApplications() as command:
             return decide_forget_applications(state, command)
-        case CreateCluster() as command:
+        case commands.CreateCluster() as command:
             return decide_create_cluster(state, command)
-        case CreateTopic() as command:
+        case commands.CreateTopic() as command:
             return decide_create_topic(state, command)
-        case AlterCluster() as command:
+        case commands.AlterCluster() as command:
             return decide_alter_cluster(state, command)
-        case AlterTopic() as command:
+        case commands.AlterTopic() as command:
             return decide_alter_topic(state, command)
-        case AddPartitions() as command:
+        case commands.AddPartitions() as command:
             return decide_add_partitions(state, command)
-        case DeleteTopic() as command:
+        case commands.DeleteTopic() as command:
             return decide_delete_topic(state, command, at)
-        case AllocateProducer() as command:
+        case commands.AllocateProducer() as command:
             return (_allocate_producer(state, command),)
-        case ReportJob() as command:
+        case commands.ReportJob() as command:
             return (decide_report_job(command),)
-        case RegisterStore() as command:
+        case commands.RegisterStore() as command:
             return decide_register_store(state, command)
-        case FenceStore() as command:
+        case commands.FenceStore() as command:
             return decide_fence_store(state, command)
-        case RemoveStore() as command:
+        case commands.RemoveStore() as command:
             return decide_remove_store(state, command)
-        case ReportLoss() as command:
+        case commands.ReportLoss() as command:
             return decide_report_loss(state, command)
-        case AgentUp() as command:
+        case commands.AgentUp() as command:
             return decide_agent_up(state, command)
-        case AgentDown() as command:
+        case commands.AgentDown() as command:
             return decide_agent_down(state, command)
-        case ReportReplicas() as command:
+        case commands.ReportReplicas() as command:
             return decide_report_replicas(state, command)
-        case DropLagging() as command:
+        case commands.DropLagging() as command:
             return decide_drop_lagging(state, command)
-        case ElectLeaders() as command:
+        case commands.ElectLeaders() as command:
             return decide_elect_leaders(state, command)
-        case MoveReplicas() as command:
+        case commands.MoveReplicas() as command:
             return decide_move_replicas(state, command)
-        case ClaimCoordination() as command:
+        case commands.ClaimCoordination() as command:
             return (decide_claim(state.coordinator, command),)
-        case ResignCoordination() as command:
+        case commands.ResignCoordination() as command:
             return (decide_resign(state.coordinator, command),)
-        case MoveRecoveryPoint() as command:
+        case commands.MoveRecoveryPoint() as command:
             return decide_move_recovery_point(state, command)
-        case JoinGroup() as command:
+        case commands.JoinGroup() as command:
             return decide_join_group(state, command, at)
-        case LeaveGroup() as command:
+        case commands.LeaveGroup() as command:
             return decide_leave_group(state, command, at)
-        case CommitOffsets() as command:
+        case commands.CommitOffsets() as command:
             return decide_commit_offsets(state, command)
-        case DeleteGroups() as command:
+        case commands.DeleteGroups() as command:
             return decide_delete_groups(state, command)
         case _:
             assert_never(submission.command)
 
 
-def _begin_positions(submission: Submission) -> tuple[EntryNumber, ...]:
+def _begin_positions(submission: commands.Submission) -> tuple[EntryNumber, ...]:
     """Return the chain positions at which the command and each of its uploads were begun."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     return (submission.n0, *(object_.n0 for object_ in objects))
 
 
-def _check_begun(n: EntryNumber, submission: Submission) -> None:
+def _check_begun(n: EntryNumber, submission: commands.Submission) -> None:
     """Refuse a command or an upload that claims to begin after entry `n`: FLOOR would pass it too late."""
     newest = max(_begin_positions(submission))
     if newest > n:
@@ -255,7 +220,7 @@ def _check_begun(n: EntryNumber, submission: Submission) -> None:
         raise InvalidInput(f"{what} begins at a chain position up to {n}, found {newest}")
 
 
-def _check_floor(floor: EntryNumber, submission: Submission) -> None:
+def _check_floor(floor: EntryNumber, submission: commands.Submission) -> None:
     """Refuse a command begun before FLOOR, or with objects uploaded before FLOOR, which may have been deleted."""
     oldest = min(_begin_positions(submission))
     if oldest < floor:
@@ -266,7 +231,7 @@ def _check_floor(floor: EntryNumber, submission: Submission) -> None:
         )
 
 
-def _allocate_producer(state: ClusterState, command: AllocateProducer) -> ProducerAllocated:
+def _allocate_producer(state: ClusterState, command: commands.AllocateProducer) -> ProducerAllocated:
     if command.in_doubt and None in (command.producer_id, command.producer_epoch):
         raise InvalidInput("batches in doubt belong to one producer and epoch: name both")
     if command.producer_id is None:

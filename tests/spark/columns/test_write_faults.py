@@ -2,55 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
-from scripts.build_jar import javac
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.types import StoreId
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.jar import jar
+from tests.jvm.java_program import classes
 from tests.kit.silent_console import SILENT
 from tests.servers.hadoop import Hadoop
 from tests.spark.columns.writing import indexes, save
 from tests.spark.conftest import OneSpark
 
 pytestmark = pytest.mark.spark
-FAULTY = Path(__file__).parents[2] / "jvm" / "FaultyHdfs.java"
 ALWAYS = 1 << 30
 ROWS = 40
 STREAMED = 80_000  # bytes of a row: together they are more than a task holds before it writes to the store
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the file system with faults."""
-    folder = tmp_path_factory.mktemp("classes")
-    path = os.pathsep.join([str(jar()), f"{Path(pyspark.__file__).parent}/jars/*"])
-    compiler = javac()
-    assert compiler is not None
-    subprocess.run([compiler, "-nowarn", "-cp", path, "-d", str(folder), str(FAULTY)], check=True)
-    return folder
-
-
 @pytest.fixture
-def faulty(one_spark: OneSpark, classes: Path) -> SparkSession:
+def faulty(one_spark: OneSpark) -> SparkSession:
     """A session whose HDFS has faults, once `begin` of io.sparklog.FaultyHdfs was called."""
     return one_spark.session(
         "local[1]",
         spark__jars=str(jar()),
-        spark__driver__extraClassPath=str(classes),
+        spark__driver__extraClassPath=str(classes()),
         spark__hadoop__fs__AbstractFileSystem__hdfs__impl="io.sparklog.FaultyHdfs",
     )
 

@@ -10,7 +10,7 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.record_deletion import plan_record_deletion
 from sparklog.core.records import TopicCreated
-from sparklog.options.key_value import key_values
+from sparklog.options.key_value import config_changes, key_values
 
 
 def plan_create(planning: Planning) -> Plan:
@@ -34,12 +34,8 @@ def plan_alter(planning: Planning) -> Plan:
     Also raises InvalidOption for a malformed field, if a key is both set and removed, or if nothing is to change.
     """
     topic = topic_of(planning.state, planning.wanted("topic"))
-    changed = parse_topic_config(key_values(planning.lines("set"), "set"))
     removed = planning.lines("remove")
-    if both := sorted(set(changed) & set(removed)):
-        raise InvalidOption(f"set and remove: {', '.join(both)} is in both")
-    if not changed and not removed:
-        raise InvalidOption("nothing to change: give keys to set, or to remove")
+    changed = config_changes(planning.lines("set"), removed, parse_topic_config, ("set", "remove"))
     options = [word for key, value in changed.items() for word in ("--set", f"{key}={value}")]
     options += [word for key in removed for word in ("--delete", key)]
     change = planning.changed_by(AlterTopic(topic.topic_id, changed, tuple(removed)))

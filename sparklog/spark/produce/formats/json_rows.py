@@ -18,9 +18,10 @@ from sparklog.spark.produce.formats.bad_rows import BadRow, not_decoded, shown
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"
-_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
-_STRING_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_OUTSIDE_STRINGS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
+_STRING_PATTERN: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_STRING_TEXT: Final = re.compile(_STRING_PATTERN)
+_STRING_OR_BRACKET: Final = re.compile(rf"{_STRING_PATTERN}|[\[\]{{}}]")
+_STRING_OR_SPACE: Final = re.compile(rf"({_STRING_PATTERN})|[ \t\n\r]+")
 MAX_DIGITS: Final = 1_000  # Spark reads no longer number
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -180,7 +181,7 @@ def _compact(text: str) -> str:
             return msgspec.json.encode(_STRING.decode(text)).decode()
         return msgspec.json.format(text, indent=-1)
     except msgspec.DecodeError:
-        return _OUTSIDE_STRINGS.sub(r"\1", text)
+        return _STRING_OR_SPACE.sub(r"\1", text)
 
 
 def _is_too_deep(text: str) -> bool:
