@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import fields
 from typing import Any
 
@@ -124,7 +123,7 @@ def test_the_answers_to_methods_name_what_is_there() -> None:
         "producer": Producer,
         "consumer": Consumer,
         "transaction": Transaction,
-        "future": Future,
+        "future": RecordFuture,
     }
     for answer in METHOD_ANSWERS.values():
         for owner, method in re.findall(r"\b(cluster|producer|consumer|transaction|future)\.(\w+)", answer):
