@@ -424,7 +424,7 @@ class Producer(AnswersKafkaMethods):
 
     def _free(self, flush: Flush) -> None:
         for piece in flush.pieces:
-            self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
+            self._buffer.release(rows_of(piece).taken.settle(sum(piece.parts.values())))
 
     def _tell_all(self) -> None:
         """Wake all threads that wait for work, for room in the buffer, or for records to be settled."""
