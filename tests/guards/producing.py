@@ -80,8 +80,8 @@ GUARDS: Final = (
         "flush-refused-behind",
         "A refusal behind an earlier commit proves nothing: that one may have landed since.",
         _FLUSHES,
-        "            case Scope.ORDER if stage is Stage.COMMITTING_ALONE:",
-        "            case Scope.ORDER if not any(self._earlier(flush)):",
+        "            case Scope.ORDER if stage is Stage.COMMITTING:",
+        "            case Scope.ORDER if any(self._earlier(flush)):",
         (_MACHINE + "test_the_refusal_of_a_commit_whose_predecessor_landed_meanwhile_is_no_proof",),
     ),
     Guard(

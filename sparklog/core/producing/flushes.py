@@ -182,7 +182,7 @@ class Flushes:
                     self._fail(flush, error)
             case Scope.ORDER if stage is Stage.COMMITTING:  # an earlier flush has not landed: commit again after it
                 flush.stage = Stage.OUT_OF_ORDER
-            case Scope.ORDER if stage is Stage.COMMITTING_ALONE:
+            case Scope.ORDER:
                 self.identity.need(Renewal.EPOCH)
                 if not flush.is_open:
                     error = OutcomeUnknown(f"a commit got no answer, and could not be found later: {error.message}")
