@@ -164,9 +164,9 @@ def produce(
     )
 
     def run() -> ProduceReport:
+        from sparklog.maintenance.job_report_file import check_report_is_no_source
         from sparklog.spark.job_session import job_session, start_if_yarn_waits
         from sparklog.spark.produce.produce_job import run_produce
-        from sparklog.spark.produce.produce_report_file import check_report_is_no_source
 
         check_report_is_no_source(report, path)
         if changes:
