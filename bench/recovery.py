@@ -13,7 +13,6 @@ from pathlib import Path
 
 import google_crc32c
 import pyarrow as pa
-from rich.console import Console
 
 import sparklog
 from bench.paired import Comparison, compared, interleaved, seconds
@@ -49,7 +48,7 @@ def _write_log(url: str, objects: int, object_bytes: int) -> None:
 
 
 def _recovered(url: str) -> None:
-    report = run_recovery(url, full=True, console=Console(file=io.StringIO()))
+    report = run_recovery(url, full=True, console=io.StringIO())
     if report.exit_code:
         raise AssertionError(report.to_json())
 

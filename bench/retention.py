@@ -10,8 +10,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.paired import Spread, seconds
 from bench.plans import write_cluster
 from bench.state_scale import large_state
@@ -41,7 +39,7 @@ def _row(root: Path, segments: int, partitions: int) -> tuple[str, str]:
 
 
 def _retained(url: str, segments: int) -> None:
-    report = run_retention(url, console=Console(file=io.StringIO()))
+    report = run_retention(url, console=io.StringIO())
     if report.exit_code or report.done.objects != segments:
         raise AssertionError(report.to_json())
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from rich.console import Console
 
 import sparklog
 from bench.paired import Comparison, Spread, compared, interleaved, seconds
@@ -76,7 +75,7 @@ def _roll(frame: DataFrame, place: Path, label: str, tasks: int) -> list[Compari
     written.write.option("compression", "zstd").parquet(str(files))
 
     def ours(log: str) -> None:
-        report = run_roll(log, everything=True, tasks=SparkTasks(spark), console=_silent())
+        report = run_roll(log, everything=True, tasks=SparkTasks(spark), console=io.StringIO())
         _check(report, report.done.records, records)
 
     def theirs(out: str) -> None:
@@ -98,11 +97,11 @@ def _compaction(frame: DataFrame, place: Path, value_bytes: int) -> list[Compari
     source.select("key", "value", "partition", "offset", "timestamp").write.option("compression", "zstd").parquet(
         str(files)
     )
-    _check(report := run_roll(log, everything=True, tasks=SparkTasks(spark), console=_silent()), report.failed, 0)
+    _check(report := run_roll(log, everything=True, tasks=SparkTasks(spark), console=io.StringIO()), report.failed, 0)
 
     def ours(log: str) -> None:
         report = run_compaction(
-            log, shuffle=SparkKeyShuffle(spark), everything=True, tasks=SparkTasks(spark), console=_silent()
+            log, shuffle=SparkKeyShuffle(spark), everything=True, tasks=SparkTasks(spark), console=io.StringIO()
         )
         _check(report, sum(row.compacted.records_after for row in report.partitions if row.compacted), keys)
 
@@ -163,10 +162,6 @@ def _rates(found: list[Comparison], size_bytes: int) -> tuple[str, str]:
 def _check(report: JobReport, found: int, wanted: int) -> None:
     if report.exit_code or found != wanted:
         raise AssertionError(f"wanted {wanted:,}, found {found:,}: {report.to_json()}")
-
-
-def _silent() -> Console:
-    return Console(file=io.StringIO())
 
 
 def main() -> None:

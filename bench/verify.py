@@ -13,7 +13,6 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 import sparklog
 from bench.paired import Comparison, compare
@@ -40,7 +39,7 @@ def verify_speed(folder: Path, records: int = RECORDS) -> list[Comparison]:
     size_bytes = sum(path.stat().st_size for path in (root / "append").rglob("*.arrow"))
 
     def ours() -> None:
-        report = run_verify(str(root), topics=["t"], console=Console(file=io.StringIO()))
+        report = run_verify(str(root), topics=["t"], console=io.StringIO())
         assert report.exit_code == 0
 
     def theirs() -> None:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from steps import PROJECT
 
 from sparklog.client.cluster import Cluster
@@ -80,7 +79,7 @@ def second_act(demo: Demo, spark: Any, cluster: Cluster, topic: str, delta: Delt
     before, records = _stored_bytes(cluster), cluster.describe(topic).records
     cluster.alter(topic, config={"cleanup.policy": "compact"})
     demo.say("compaction: cleanup.policy is now compact, and of each aircraft only the latest flight is to stay")
-    tasks, silent = SparkTasks(spark), Console(file=io.StringIO())
+    tasks, silent = SparkTasks(spark), io.StringIO()
     report = run_compaction(
         demo.url, shuffle=SparkKeyShuffle(spark), tasks=tasks, topics=[topic], everything=True, console=silent
     )

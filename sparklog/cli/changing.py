@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparklog.cli.common_options import settings
-from sparklog.cli.output import Row, done, print_warning, table
+from sparklog.cli.output import Row, done, print_warning
+from sparklog.core.describe.readable import text_table
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -31,5 +32,5 @@ def show_change(change: PlannedChange, document: Row, *, dry_run: bool) -> None:
     for warning in change.warnings:
         print_warning(warning)
     if dry_run and change.rows and not settings.json:
-        print(table(change.rows))
+        print(text_table(change.rows))
     done(change.would if dry_run else change.done, {**document, "dry_run": dry_run})

@@ -8,12 +8,12 @@ A verb continues if the reader of stdout closes the pipe, because its exit code 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparklog.cli.common_options import settings
 from sparklog.client.error_line import one_line
-from sparklog.core.describe.readable import human, labels_of
+from sparklog.core.describe.readable import human, labels_of, text_table
 from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
@@ -60,21 +60,9 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
     if settings.json:
         print_json(listed)
     elif listed:
-        print_to(sys.stdout, table(listed))
+        print_to(sys.stdout, text_table(listed))
     else:
         print_to(sys.stdout, empty)
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows (at least one) as a table with a header. Numbers are right-aligned. Values are never cut."""
-    columns = []
-    labels = labels_of(rows[0])
-    for name in rows[0]:
-        cells = [labels[name], *(human(name, row[name]) for row in rows)]
-        width = max(len(cell) for cell in cells)
-        numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
-        columns.append([cell.rjust(width) if numeric else cell.ljust(width) for cell in cells])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def json_row(row: Struct) -> dict[str, Any]:

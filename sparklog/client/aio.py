@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.consumer_record import ConsumerRecord
@@ -31,7 +31,7 @@ from sparklog.client.consumer.options import check_positive
 from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
-from sparklog.client.producer.waiting_records import Header
+from sparklog.client.producer.targets import SendOptions
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, RequestTimedOut, SparklogError, Wakeup
 from sparklog.core.types import Place
 from sparklog.host.clock import SystemClock
@@ -67,17 +67,10 @@ class AsyncProducer(AnswersKafkaMethods):
         self._loop = asyncio.get_running_loop()
         self._producer = await asyncio.to_thread(self._make)
 
-    async def send(
-        self,
-        topic: str,
-        value: object,
-        *,
-        key: object = None,
-        headers: Sequence[Header] | None = None,
-        timestamp_ms: int | None = None,
-        partition: int | None = None,
-    ) -> asyncio.Future[RecordMetadata]:
+    async def send(self, topic: str, value: object, **options: Unpack[SendOptions]) -> asyncio.Future[RecordMetadata]:
         """Wait until the producer's buffer has room, then put a record into it. Returns a future of the written record.
+
+        The options are those of `Producer.send`, without `max_block_ms`.
 
         Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises
         RequestTimedOut if there is no room within `max_block_ms`, the other errors of `Producer.send`, and InvalidInput
@@ -90,11 +83,10 @@ class AsyncProducer(AnswersKafkaMethods):
             )
         if not producer.knows(topic):
             await asyncio.to_thread(producer.look_up, topic)
-        given = partial(producer.send, topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms)
         end_ms = _CLOCK.monotonic_ms() + producer.max_block_ms
         while True:
             try:
-                sent = given(partition=partition, max_block_ms=0)
+                sent = producer.send(topic, value, max_block_ms=0, **options)
                 break
             except RequestTimedOut:
                 if _CLOCK.monotonic_ms() >= end_ms:
@@ -104,19 +96,9 @@ class AsyncProducer(AnswersKafkaMethods):
         sent.add_done_callback(partial(self._note, future))
         return future
 
-    async def send_and_wait(
-        self,
-        topic: str,
-        value: object,
-        *,
-        key: object = None,
-        headers: Sequence[Header] | None = None,
-        timestamp_ms: int | None = None,
-        partition: int | None = None,
-    ) -> RecordMetadata:
+    async def send_and_wait(self, topic: str, value: object, **options: Unpack[SendOptions]) -> RecordMetadata:
         """Send a record as `send` does, and wait until it is written. Raises the record's error if its write fails."""
-        sent = self.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
-        return await (await sent)
+        return await (await self.send(topic, value, **options))
 
     async def flush(self) -> None:
         """Wait until every record sent before this call is written, or has failed; see `Producer.flush`."""

@@ -152,6 +152,8 @@ class AnswersKafkaMethods:
     `__getattr__`, which in Python 3.11 would slow down every attribute access, even that of `Producer.send`.
     """
 
+    __slots__ = ()
+
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in METHOD_ANSWERS or hasattr(self, name)]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Protocol, TextIO, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -48,9 +48,6 @@ from sparklog.maintenance.job_report import DeletionResult, JobReport, Partition
 from sparklog.maintenance.store_clock import check_clock_beside_store
 from sparklog.maintenance.task_runner import LocalTasks, TaskRunner
 from sparklog.storage.keys import data_key
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 T = TypeVar("T")
 COMMIT_ATTEMPTS = 3
@@ -93,7 +90,7 @@ class JobOptions(TypedDict, total=False):
     now_ms: int | None
     dry_run: bool
     tasks: TaskRunner | None
-    console: Console | None
+    console: TextIO | None
     clock: Clock | None
     settings: StorageSettings
 
@@ -110,7 +107,7 @@ class JobFrame:
         now_ms: int | None = None,
         dry_run: bool = False,
         tasks: TaskRunner | None = None,
-        console: Console | None = None,
+        console: TextIO | None = None,
         clock: Clock | None = None,
         settings: StorageSettings = NO_SETTINGS,
     ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import fields
 from typing import Any
 
@@ -16,8 +15,9 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.kafka_names import ANSWERS, METHOD_ANSWERS, answer_to
-from sparklog.client.producer.producer import SEND_OPTIONS, Producer
+from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture
+from sparklog.client.producer.targets import SendOptions
 from sparklog.client.producer.transaction import Transaction
 from sparklog.core.errors import InvalidInput, InvalidOption
 from sparklog.core.producing.producer_settings import ProducerSettings
@@ -91,9 +91,14 @@ def test_an_option_that_send_does_not_have_is_answered(cluster: Any) -> None:
             producer.send("t", b"v", on_delivery=print)
         with pytest.raises(InvalidOption, match="'timestamp'; did you mean timestamp_ms"):
             producer.send("t", b"v", timestamp=1)
+        with pytest.raises(InvalidOption, match="'max_blocks_ms'; did you mean max_block_ms"):
+            producer.send("t", b"v", max_blocks_ms=1)
+        with pytest.raises(InvalidOption, match="send has no option 'on_delivery'"), producer.transaction() as made:
+            made.send("t", b"v", on_delivery=print)
     assert cluster.describe("t").records == 0
     arguments = inspect.signature(Producer.send).parameters.values()
-    assert {each.name for each in arguments if each.kind is each.KEYWORD_ONLY} == set(SEND_OPTIONS)
+    named = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY}
+    assert named == {*SendOptions.__annotations__, "max_block_ms"}
 
 
 def test_a_method_that_a_class_does_not_have_is_answered(cluster: Any) -> None:
@@ -124,7 +129,7 @@ def test_the_answers_to_methods_name_what_is_there() -> None:
         "producer": Producer,
         "consumer": Consumer,
         "transaction": Transaction,
-        "future": Future,
+        "future": RecordFuture,
     }
     for answer in METHOD_ANSWERS.values():
         for owner, method in re.findall(r"\b(cluster|producer|consumer|transaction|future)\.(\w+)", answer):

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructType
-from rich.console import Console
 
 import sparklog
 from sparklog.cli.main import run
@@ -210,10 +209,7 @@ def _consume(counter: _Counter, cluster: Cluster, topic: str, records: int) -> N
 
 
 def _roll(cluster: Cluster, topic: str) -> None:
-    assert (
-        run_roll(cluster.connection.url, topics=[topic], everything=True, console=Console(file=io.StringIO())).exit_code
-        == 0
-    )
+    assert run_roll(cluster.connection.url, topics=[topic], everything=True, console=io.StringIO()).exit_code == 0
 
 
 # ---- the page ---------------------------------------------------------------------------------------

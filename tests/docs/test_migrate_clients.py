@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.consumer_record import ConsumerRecord
 from sparklog.client.kafka_names import ANSWERS
 from sparklog.client.producer.producer import Producer
-from sparklog.client.producer.record_future import RecordMetadata
+from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
 from sparklog.client.producer.transaction import Transaction
 from tests.cli.conftest import Cli
 from tests.docs.test_maintenance import performed
@@ -32,7 +31,7 @@ OWNERS: dict[str, Any] = {
     "transaction": Transaction,
     "record": ConsumerRecord,
     "metadata": RecordMetadata,
-    "future": Future,
+    "future": RecordFuture,
 }
 ROWS = [line[1:-1].split("|") for line in PAGE.splitlines() if line.startswith("|")]
 NAMES = [name for row in ROWS if len(row) == 4 for name in re.findall(r"`([^`]+)`", row[2])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,7 +25,6 @@ from sparklog.maintenance.task_runner import TaskRunner
 from sparklog.storage.keys import APPENDS, TOPICS, data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 from tests.kit.hand_clock import HandClock
-from tests.kit.silent_console import LateConsole
 
 DAY_MS = 86_400_000
 
@@ -36,7 +36,7 @@ class MaintainedLog:
     cluster: Cluster
     clock: HandClock = field(default_factory=HandClock)
     model: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
-    said: LateConsole = field(default_factory=lambda: LateConsole(width=140))
+    said: io.StringIO = field(default_factory=io.StringIO)
 
     def __post_init__(self) -> None:
         self.cluster.connection.committer.clock = self.clock

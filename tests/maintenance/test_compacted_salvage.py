@@ -53,7 +53,7 @@ def goes_on(log: CompactedLog, left: list[Row]) -> None:
     after = [*left, *keyed.rows[-6:]]
     assert log.left() == after
     for _ in range(2):
-        assert keyed.compact().exit_code == 0, keyed.log.said.text()
+        assert keyed.compact().exit_code == 0, keyed.log.said.getvalue()
     found = log.left()
     assert latest(found) == latest(after)
     assert set(found) <= set(after)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -132,7 +131,7 @@ def test_a_recovery_of_a_store_that_refuses_from_some_change_on_fails_and_the_ne
         recovery.damage(log)
         said = io.StringIO()
         with refusing(error, f"{log.url}-b", step) as came:
-            report = run_recovery(log.url, console=Console(file=said, width=1_000))
+            report = run_recovery(log.url, console=said)
             recovery.readable(log)
         checkpoints_only = "its checkpoints were not written: " in said.getvalue()
         assert (report.exit_code == 1 or checkpoints_only) == came(), step

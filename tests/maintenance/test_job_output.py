@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
-from rich.console import Console
 
-from sparklog.maintenance.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, plan_console
+from sparklog.maintenance.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput
 from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
 from tests.host.left_pipe import left_pipe
 from tests.kit.hand_clock import HandClock
@@ -16,7 +16,7 @@ from tests.kit.hand_clock import HandClock
 def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
     said, clock = io.StringIO(), HandClock()
     rows = [PartitionResult(f"t-{each}", "t", each, "due", Work(1, 10, 1024, 3)) for each in range(ROWS_SHOWN + 5)]
-    output = JobOutput(Console(file=said, width=120), clock)
+    output = JobOutput(said, clock)
     output.plan("roll", "segments", rows, total(each.planned for each in rows), Work(2, 0, 2048, 5), ["a note"])
     text = said.getvalue()
     assert f"t-{ROWS_SHOWN - 1} " in text
@@ -32,13 +32,13 @@ def test_a_failure_is_one_line_however_long_its_path_is() -> None:
     failed = PartitionResult("t-0", "t", 0, "due", Work(), outcome=WorkOutcome.FAILED, messages=(f"no room at {path}",))
     deletion = DeletionResult(messages=(f"cannot delete {path}",))
     report = JobReport("roll", "file:///c", False, 1, 2, 3, Work(), Work(), 1, (failed,), deletion, 0, (), 1)
-    JobOutput(Console(file=said, width=80), HandClock()).end(report)
+    JobOutput(said, HandClock()).end(report)
     assert said.getvalue().splitlines()[:2] == [f"t-0: failed: no room at {path}", f"cannot delete {path}"]
 
 
 def test_progress_is_one_line_in_some_seconds() -> None:
     said, clock = io.StringIO(), HandClock()
-    output = JobOutput(Console(file=said), clock)
+    output = JobOutput(said, clock)
     for done in range(3):
         output.progress("rolled", done, 10)
     assert said.getvalue() == ""
@@ -52,6 +52,6 @@ def test_progress_is_one_line_in_some_seconds() -> None:
 def test_a_job_goes_on_when_nobody_reads_its_output_any_more(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     with left_pipe() as stream:
         monkeypatch.setattr("sys.stdout" if dry_run else "sys.stderr", stream)
-        output = JobOutput(plan_console(dry_run=dry_run, stdout_taken=False), HandClock())
+        output = JobOutput(sys.stdout if dry_run else None, HandClock())
         output.plan("roll", "segments", [], Work(), Work(), ["a note"])
         output.end(JobReport("roll", "file:///c", dry_run, 1, 2, 3, Work(), Work(), 0, (), DeletionResult(), 0, (), 0))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from sparklog.client.plans.write_plan import Durability
 from sparklog.core.commands import Election, ElectLeaders
@@ -47,10 +46,6 @@ def disk(world: ReplicatedCluster, tmp_path: Path, request: pytest.FixtureReques
         disk.unmount()
 
 
-def console() -> Console:
-    return SILENT
-
-
 def url(world: ReplicatedCluster) -> str:
     return world.cluster.connection.url
 
@@ -64,11 +59,11 @@ def agent(world: ReplicatedCluster) -> None:
 
 
 def replication(world: ReplicatedCluster) -> None:
-    run_replication(url(world), stores=["c"], console=console())
+    run_replication(url(world), stores=["c"], console=SILENT)
 
 
 def roll(world: ReplicatedCluster) -> None:
-    run_roll(url(world), everything=True, console=console())
+    run_roll(url(world), everything=True, console=SILENT)
 
 
 def submitted_again(world: ReplicatedCluster) -> None:
@@ -81,8 +76,8 @@ def submitted_again(world: ReplicatedCluster) -> None:
 def mended_index(world: ReplicatedCluster) -> None:
     (key, *_) = world.objects("c")
     world.store("c").delete(index_key(key) if key.endswith(".arrow") else key)
-    if run_recovery(url(world), console=console()).exit_code:
-        run_recovery(url(world), console=console())
+    if run_recovery(url(world), console=SILENT).exit_code:
+        run_recovery(url(world), console=SILENT)
 
 
 def without_the_disk(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> list[str]:
@@ -125,7 +120,7 @@ def test_what_lies_below_a_disk_that_is_back_does_not_count(
     write(world)
     assert disk.is_mounted
     assert below, "it was stopped at that point"
-    assert run_verify(url(world), console=console()).differences == ()
+    assert run_verify(url(world), console=SILENT).differences == ()
     DrivenAgent(world, "c").run(10_000)
     assert world.value().log_end(StoreId("c")) == world.value().next_offset
     assert world.objects("c") == world.objects("a")

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from sparklog.core.commands import ReplicaReport, ReportLoss, ReportReplicas
 from sparklog.core.errors import SparklogError
@@ -41,7 +40,7 @@ def world() -> Iterator[ReplicatedCluster]:
 
 
 def rolled(world: ReplicatedCluster, said: io.StringIO | None = None, **options: object) -> JobReport:
-    console = Console(file=said or io.StringIO(), width=140)
+    console = said or io.StringIO()
     return run_roll(world.cluster.connection.url, everything=True, console=console, **options)  # type: ignore[arg-type]
 
 

@@ -16,8 +16,8 @@ from sparklog.cli.output import (
     print_values,
     print_warning,
     show_document,
-    table,
 )
+from sparklog.core.describe.readable import text_table
 
 if TYPE_CHECKING:
     from sparklog.core.records import CommandResult
@@ -62,7 +62,7 @@ def tail(
                 continue
             what = f"ignored, its coordinator was fenced: {row.what}" if row.ignored else row.what
             rows.append({"n": row.n, "time_ms": row.time_ms, "author": row.author, "what": what})
-        print(table(rows))
+        print(text_table(rows))
     if read.deleted_before is not None:
         print_warning(
             f"older entries were deleted, up to {read.deleted_before - 1}: FLOOR and snapshots have passed them"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparklog.cli.common_options import settings
-from sparklog.cli.output import connect, ending, now_ms, print_json, print_values, status, table
-from sparklog.core.describe.readable import amount, point_in_time
+from sparklog.cli.output import connect, ending, now_ms, print_json, print_values, status
+from sparklog.core.describe.readable import amount, point_in_time, text_table
 from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _show(report: CostReport) -> None:
             ("all requests", report.requests, report.requests_usd),
         )
     ]
-    print_to(sys.stdout, table(rows))
+    print_to(sys.stdout, text_table(rows))
     print_to(sys.stdout, "")
     sample = "" if report.entries_read == report.entries else f", estimated from {report.entries_read:,}"
     print_values(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import typer
 
@@ -45,7 +45,6 @@ def run_on_spark(
     """
 
     def run_here() -> JobReport:
-        from sparklog.maintenance.job_output import plan_console
         from sparklog.options.starting_offsets import parse_timestamp_us
         from sparklog.spark import check_spark
         from sparklog.spark.job_session import start_if_yarn_waits
@@ -60,10 +59,15 @@ def run_on_spark(
             now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
             dry_run=dry_run,
             tasks=SparkTasks(session),
-            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
+            console=plan_stream(dry_run=dry_run, report_file=report_file),
         )
 
     run_to_report(run_here, report_file)
+
+
+def plan_stream(*, dry_run: bool, report_file: str | None) -> TextIO | None:
+    """Return stdout for the plan of a dry run, unless JSON goes there; None in all other cases, for stderr."""
+    return sys.stdout if dry_run and not settings.json and report_file != "-" else None
 
 
 def run_to_report(run: Callable[[], JsonReport], report_file: str | None) -> None:

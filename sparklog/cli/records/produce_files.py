@@ -9,7 +9,7 @@ import typer
 
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
 from sparklog.cli.common_options import settings
-from sparklog.cli.jobs.job_run import run_to_report
+from sparklog.cli.jobs.job_run import plan_stream, run_to_report
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -164,10 +164,9 @@ def produce(
     )
 
     def run() -> ProduceReport:
-        from sparklog.maintenance.job_output import plan_console
+        from sparklog.maintenance.job_report_file import check_report_is_no_source
         from sparklog.spark.job_session import job_session, start_if_yarn_waits
         from sparklog.spark.produce.produce_job import run_produce
-        from sparklog.spark.produce.produce_report_file import check_report_is_no_source
 
         check_report_is_no_source(report, path)
         if changes:
@@ -182,7 +181,7 @@ def produce(
                 spark=lambda: job_session("produce", delta_settings()),
                 starting_version=starting_version,
                 dry_run=dry_run,
-                plan=plan_console(dry_run=dry_run, stdout_taken=report == "-"),
+                plan=plan_stream(dry_run=dry_run, report_file=report),
             )
         start_if_yarn_waits(lambda: job_session("produce"))
         return run_produce(
@@ -191,7 +190,7 @@ def produce(
             target,
             spark=lambda: job_session("produce"),
             dry_run=dry_run,
-            plan=plan_console(dry_run=dry_run, stdout_taken=report == "-"),
+            plan=plan_stream(dry_run=dry_run, report_file=report),
         )
 
     run_to_report(run, report)

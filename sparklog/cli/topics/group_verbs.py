@@ -10,9 +10,9 @@ from sparklog.cli.changing import changed_by, show_change
 from sparklog.cli.command_line import STYLE
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_groups
-from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows, table
+from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows
 from sparklog.cli.times import period_ago_us, time_us
-from sparklog.core.describe.readable import counted
+from sparklog.core.describe.readable import counted, text_table
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", aut
     counts = {"members": len(described.members), "partitions": len(described.partitions)}
     print_values({**document, **counts})
     if described.partitions:
-        print(f"\n{table(document['partitions'])}")
+        print(f"\n{text_table(document['partitions'])}")
     if described.members:
-        print(f"\n{table([_member(member) for member in described.members])}")
+        print(f"\n{text_table([_member(member) for member in described.members])}")
 
 
 @app.command(
@@ -125,7 +125,7 @@ def reset(
             for command in change.commands:
                 cluster.submit(command)
     if not settings.json and change.rows:
-        print(table(change.rows))
+        print(text_table(change.rows))
     sentence = change.done if execute else f"{change.would}: add --execute"
     done(sentence, {"group": group, "partitions": change.rows, "executed": execute})
 

@@ -9,8 +9,8 @@ import typer
 
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
-from sparklog.cli.output import connect, done, ending, json_row, print_json, show_rows, table
-from sparklog.core.describe.readable import counted
+from sparklog.cli.output import connect, done, ending, json_row, print_json, show_rows
+from sparklog.core.describe.readable import counted, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -219,7 +219,7 @@ def _at_terminal() -> bool:
 
 def _show_plan(rows: list[dict[str, Any]], message: str, document: dict[str, Any]) -> None:
     if rows and not settings.json:
-        print(table(rows))
+        print(text_table(rows))
     done(message, document)
 
 

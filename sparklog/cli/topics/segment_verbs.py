@@ -11,9 +11,9 @@ import typer
 
 from sparklog.cli.common_options import settings
 from sparklog.cli.completion import completed_topics
-from sparklog.cli.output import connect, ending, json_row, print_json, print_warning, show_rows, table
+from sparklog.cli.output import connect, ending, json_row, print_json, print_warning, show_rows
 from sparklog.cli.records.record_lines import JsonLines
-from sparklog.core.describe.readable import counted
+from sparklog.core.describe.readable import counted, text_table
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _shown(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a table, with "ok" or "FAILED" as checksum, and a line with the problem of each bad batch."""
     words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]
     wrong = [f"[{row['start']}, {row['end']}): {row['checksum']}" for row in rows if row["checksum"] != "ok"]
-    return "\n".join([table(words), *wrong])
+    return "\n".join([text_table(words), *wrong])
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:

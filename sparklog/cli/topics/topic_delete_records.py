@@ -13,8 +13,8 @@ import typer
 
 from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_topics
-from sparklog.cli.output import connect, done, ending, table
-from sparklog.core.describe.readable import counted
+from sparklog.cli.output import connect, done, ending
+from sparklog.core.describe.readable import counted, text_table
 from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.options.key_value import key_values
 
@@ -80,7 +80,7 @@ def delete_records(
         for row, outcome in zip(change.rows, outcomes, strict=True)
     ]
     if not settings.json:
-        print(table(rows if failed else change.rows))
+        print(text_table(rows if failed else change.rows))
     sentence = change.would if dry_run else change.done
     if failed:
         sentence += f"; {counted(len(failed), 'partition')} failed: run it again"
@@ -148,7 +148,7 @@ def _confirm(topic: str, planned: Sequence[RecordDeletion]) -> None:
     records = counted(sum(deletion.records for deletion in planned), "record")
     if not _at_terminal():
         raise InvalidOption(f"{records} would be deleted: that needs --yes (--dry-run shows the plan)")
-    print(table(deletion_of_records(topic, planned).rows), file=sys.stderr)
+    print(text_table(deletion_of_records(topic, planned).rows), file=sys.stderr)
     typer.confirm(f"{records} will be deleted forever. Continue?", abort=True, err=True)
 
 

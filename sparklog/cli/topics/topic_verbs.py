@@ -17,9 +17,9 @@ from sparklog.cli.output import (
     print_json,
     print_values,
     show_rows,
-    table,
 )
 from sparklog.cli.times import time_us
+from sparklog.core.describe.readable import text_table
 from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def describe(topic: str = NAME) -> None:
     summary = {name: value for name, value in document.items() if name not in ("config_set_by", "partitions")}
     print_values({**summary, "config": shown or "only defaults"})
     print()
-    print(table([_shown(row) for row in partitions]))
+    print(text_table([_shown(row) for row in partitions]))
 
 
 _COLUMNS: Final = (

@@ -23,7 +23,7 @@ from sparklog.client.plans.write_plan import Durability
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
-from sparklog.client.producer.targets import SendableTopics, Serializer
+from sparklog.client.producer.targets import SendableTopics, SendOptions, Serializer
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
 from sparklog.core.commands import AllocateProducer, ProducerEpoch, Submission
@@ -49,7 +49,6 @@ from sparklog.host.fork import OwnerProcess
 
 log = logging.getLogger("sparklog")
 
-SEND_OPTIONS: Final = ("key", "headers", "timestamp_ms", "partition", "max_block_ms")
 _CLOCK: Final = SystemClock()
 
 
@@ -148,7 +147,7 @@ class Producer(AnswersKafkaMethods):
         an error, the record is not sent.
         """
         if unknown:
-            refuse_unknown("send", unknown, SEND_OPTIONS)
+            refuse_unknown("send", unknown, (*SendOptions.__annotations__, "max_block_ms"))
         sendable, cells_of_record, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
         buffer = self._buffer
         with self._lock:
@@ -425,7 +424,7 @@ class Producer(AnswersKafkaMethods):
 
     def _free(self, flush: Flush) -> None:
         for piece in flush.pieces:
-            self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
+            self._buffer.release(rows_of(piece).taken.settle(sum(piece.parts.values())))
 
     def _tell_all(self) -> None:
         """Wake all threads that wait for work, for room in the buffer, or for records to be settled."""

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +51,6 @@ class SentRecords:
 
     __slots__ = (
         "__weakref__",
-        "_asked",
         "_callbacks",
         "_failure",
         "_outcomes",
@@ -71,7 +70,6 @@ class SentRecords:
         self._failure: BaseException | None = None  # of all records without another outcome
         self._ranks: npt.NDArray[np.int64] | None = None
         self._callbacks: list[tuple[RecordFuture, Callable[[RecordFuture], object]]] = []
-        self._asked: dict[tuple[int, int], tuple[RecordFuture, Any]] = {}  # by record and waiter of concurrent.futures
 
     # ---- by senders -----------------------------------------------------------------------------
 
@@ -92,20 +90,11 @@ class SentRecords:
     def abandon(self, failure: BaseException) -> None:
         """Fail the records in a forked child, where no sender thread exists. Replaces the lock, which may be held."""
         self.condition = threading.Condition()
-        self._callbacks, self._asked = [], {}
+        self._callbacks = []
         self._failure = failure
 
     def _wake(self) -> list[tuple[RecordFuture, Callable[[RecordFuture], object]]]:
         self.condition.notify_all()
-        for key, (future, waiter) in list(self._asked.items()):
-            outcome = self.outcome(future.index)
-            if outcome is None:
-                continue
-            del self._asked[key]
-            if isinstance(outcome, BaseException):
-                waiter.add_exception(future)
-            else:
-                waiter.add_result(future)
         ready = [waiting for waiting in self._callbacks if self.outcome(waiting[0].index) is not None]
         self._callbacks = [waiting for waiting in self._callbacks if self.outcome(waiting[0].index) is None]
         return ready
@@ -138,17 +127,6 @@ class SentRecords:
         except Exception:
             log.exception("a callback of a producer failed")
 
-    def ask(self, future: RecordFuture, waiter: Any) -> None:
-        """Register a waiter of `concurrent.futures`, which is notified when `future` is done.
-
-        The caller holds `self.condition`.
-        """
-        self._asked[future.index, id(waiter)] = (future, waiter)
-
-    def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:
-        """Remove a waiter that `ask` has registered for `future`."""
-        self._asked.pop((future.index, id(waiter)), None)
-
     def _partition(self, index: int) -> int:
         assert self.partitions is not None
         return self.partitions if isinstance(self.partitions, int) else int(self.partitions[index])
@@ -166,31 +144,22 @@ class SentRecords:
         return int(self._ranks[index])
 
 
-class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
-    """The future of one record. It can't be cancelled, because the record may already be on its way.
+class RecordFuture(AnswersKafkaMethods):
+    """The future of one record. It can't be cancelled, because the record may already be on its way."""
 
-    It works like any `concurrent.futures.Future`, also with `wait`, `as_completed` and `asyncio.wrap_future`.
-    """
+    __slots__ = ("_records", "index")
 
     def __init__(self, records: SentRecords, index: int) -> None:
-        # Not super().__init__(): a condition for each record would take longer than the rest of `send`.
         self._records = records
         self.index = index
 
     def __repr__(self) -> str:
-        return f"<RecordFuture {self.index} of {self._records.topic}, {self._state.lower()}>"
+        state = "done" if self.done() else "waiting"
+        return f"<RecordFuture {self.index} of {self._records.topic}, {state}>"
 
     def done(self) -> bool:
+        """True if the record is written or has failed."""
         return self._records.outcome(self.index) is not None
-
-    def running(self) -> bool:
-        return not self.done()
-
-    def cancelled(self) -> bool:
-        return False
-
-    def cancel(self) -> bool:
-        return False
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait until the record is written; return its topic, partition and offset.
@@ -217,6 +186,17 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
         """
         self._records.call_back(self, fn)
 
+    def future(self) -> Future[RecordMetadata]:
+        """Return a standard future with the same outcome, for `wait`, `as_completed` and `asyncio.wrap_future`.
+
+        It costs far more than this future. In a forked child, call this method again: the parent's standard futures
+        are never done there.
+        """
+        standard: Future[RecordMetadata] = Future()
+        standard.set_running_or_notify_cancel()  # it can't be cancelled either
+        self.add_done_callback(partial(_copy_outcome, standard))
+        return standard
+
     def _await(self, timeout: float | None) -> Outcome:
         outcome = self._records.outcome(self.index)
         if outcome is not None:
@@ -228,36 +208,16 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
                 if outcome is not None:
                     return outcome
                 if deadline is not None and deadline.passed():
-                    raise FutureTimeout
+                    raise TimeoutError
                 self._records.condition.wait(None if deadline is None else deadline.left_s())
 
-    # Attributes that `wait` and `as_completed` of concurrent.futures use.
 
-    @property
-    def _condition(self) -> threading.Condition:  # type: ignore[override]
-        return self._records.condition
-
-    @property
-    def _state(self) -> str:  # type: ignore[override]
-        return "FINISHED" if self.done() else "RUNNING"
-
-    @property
-    def _waiters(self) -> Any:  # type: ignore[override]
-        return _Waiters(self, self._records)
-
-
-class _Waiters:
-    """Stands in for the list `_waiters` of a `concurrent.futures.Future`; keeps the waiters in `SentRecords`."""
-
-    def __init__(self, future: RecordFuture, records: SentRecords) -> None:
-        self._future = future
-        self._records = records
-
-    def append(self, waiter: Any) -> None:
-        self._records.ask(self._future, waiter)
-
-    def remove(self, waiter: Any) -> None:
-        self._records.ask_no_more(self._future, waiter)
+def _copy_outcome(standard: Future[RecordMetadata], done: RecordFuture) -> None:
+    error = done.exception()
+    if error is None:
+        standard.set_result(done.result())
+    else:
+        standard.set_exception(copy.copy(error))  # as in `RecordFuture.result`
 
 
 def _call(ready: list[tuple[RecordFuture, Callable[[RecordFuture], object]]]) -> None:

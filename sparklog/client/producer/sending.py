@@ -145,7 +145,7 @@ def settle_written(flush: Flush, result: CommandResult) -> None:
     starts = {TopicPartition(range_.topic_id, range_.partition): int(range_.start) for range_ in result.ranges}
     for piece in flush.pieces:
         written: dict[int, dict[int, WrittenRecords]] = {}
-        for key, records in (piece.parts or {}).items():
+        for key, records in piece.parts.items():
             if key in starts:
                 written.setdefault(key.topic_id, {})[key.partition] = WrittenRecords(starts[key])
                 starts[key] += records
@@ -156,7 +156,7 @@ def settle_failed(flush: Flush, error: SparklogError) -> None:
     """Set `error` as the outcome of the futures of all records of the flush."""
     for piece in flush.pieces:
         failed: dict[int, dict[int, SparklogError]] = {}
-        for key in piece.parts or {}:
+        for key in piece.parts:
             failed.setdefault(key.topic_id, {})[key.partition] = error
         _settle(piece, failed)
 

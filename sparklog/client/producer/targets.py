@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Never, TypedDict
 
 from sparklog.client.connection import Connection
+from sparklog.client.kafka_names import refuse_unknown
 from sparklog.client.producer.waiting_records import Cells, Header, as_bytes, as_headers
 from sparklog.core.config.timestamp_bounds import timestamp_bounds
 from sparklog.core.config.topic_config import TopicConfig
@@ -20,6 +21,15 @@ from sparklog.host.clock import now_ms, now_us
 
 Serializer = Callable[[Any], bytes | str | None]
 _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
+
+
+class SendOptions(TypedDict, total=False):
+    """The options of each `send`, which all forward them to `SendableTopics.record`: see `Producer.send`."""
+
+    key: object
+    headers: Sequence[Header] | None
+    timestamp_ms: int | None
+    partition: int | None
 
 
 class SendableTopic:
@@ -94,16 +104,19 @@ class SendableTopics:
         self,
         topic: str,
         value: object,
-        key: object,
-        headers: Sequence[Header] | None,
-        timestamp_ms: int | None,
-        partition: int | None,
+        key: object = None,
+        headers: Sequence[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+        **unknown: Never,
     ) -> tuple[SendableTopic, Cells, int]:
         """Check and serialize a record. Returns its topic, its cells, and the bytes that it takes in the buffer.
 
         The cells are key, value, headers, timestamp in microseconds, and partition (None: not given). Raises the errors
-        of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
+        of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, InvalidOption, UnknownTopicOrPartition.
         """
+        if unknown:
+            refuse_unknown("send", unknown, SendOptions.__annotations__)
         sendable = self._known.get(topic) or self._found(self._connection.follower.state, topic)
         if self._value_serializer is not None and value is not None:
             value = self._value_serializer(value)

@@ -38,10 +38,10 @@ commits for the same group is not fenced: run one such process at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, overload
+from typing import Final, Protocol, Unpack, overload
 
 import msgspec
 
@@ -52,8 +52,8 @@ from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.plans.plan_and_upload import plan_and_upload
 from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.client.producer.record_future import SentRecords
-from sparklog.client.producer.targets import SendableTopics
-from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords, naming_topic, routed
+from sparklog.client.producer.targets import SendableTopics, SendOptions
+from sparklog.client.producer.waiting_records import CELLS, WaitingRecords, naming_topic, routed
 from sparklog.core.commands import CommitOffsets, ProducerEpoch
 from sparklog.core.describe.readable import counted, exact_amount, one_line_repr
 from sparklog.core.errors import (
@@ -206,23 +206,14 @@ class Transaction:
             if self._consumer is not None:
                 self._consumer.end()
 
-    def send(
-        self,
-        topic: str,
-        value: object,
-        *,
-        key: object = None,
-        headers: Sequence[Header] | None = None,
-        timestamp_ms: int | None = None,
-        partition: int | None = None,
-    ) -> None:
+    def send(self, topic: str, value: object, **options: Unpack[SendOptions]) -> None:
         """Add a record, with the parameters of `Producer.send`. Nothing is written before the end of the block.
 
         Raises the errors of `Producer.send`, and RecordTooLarge if the records of the transaction take more memory than
         the producer's setting `buffer_memory` allows.
         """
         self._check_open()
-        _, cells, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
+        _, cells, size = self._topics.record(topic, value, **options)
         if self._size_bytes + size > self._settings.most_bytes:
             raise RecordTooLarge(
                 f"the records of a transaction wait in memory, with at most {exact_amount(self._settings.most_bytes)} "

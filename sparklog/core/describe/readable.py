@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -129,6 +129,22 @@ def human(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return printable(", ".join(str(item) for item in value)) or "-"
     return printable(str(value))
+
+
+def text_table(rows: Sequence[Mapping[str, Any]], footer: Mapping[str, Any] | None = None) -> str:
+    """Return the rows (at least one) as a table with a header. Numbers are right-aligned. Values are never cut.
+
+    All rows have the same keys, and so has the `footer`, which is the last line.
+    """
+    columns = []
+    labels = labels_of(rows[0])
+    for name in rows[0]:
+        values = [row[name] for row in (*rows, *(() if footer is None else (footer,)))]
+        cells = [labels[name], *(human(name, value) for value in values)]
+        width = max(len(cell) for cell in cells)
+        numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
+        columns.append([cell.rjust(width) if numeric else cell.ljust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def _escaped(character: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from sparklog.core.commands import AllocateProducer
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import Landed, SparklogError
 from sparklog.core.types import TopicPartition
 
 ATTEMPT_MS: Final = 5_000  # longest time of one attempt to commit, while a partition has no leader or no answer comes
@@ -23,16 +23,15 @@ class Rows(Protocol):
 
 
 class Stage(Enum):
-    """The stage of a flush. In ROUTING (its partitions are found), UPLOADING and COMMITTING, a sender works on it.
+    """The stage of a flush: a sender works on it, or it waits for a sender."""
 
-    In ROUTED and UPLOADED, it waits for a sender.
-    """
-
-    ROUTING = auto()
-    ROUTED = auto()
+    ROUTING = auto()  # a sender finds its partitions
+    ROUTED = auto()  # it waits for an upload
     UPLOADING = auto()
-    UPLOADED = auto()
+    UPLOADED = auto()  # it waits for a commit
+    OUT_OF_ORDER = auto()  # the same, but first all earlier flushes of its partitions must be settled
     COMMITTING = auto()
+    COMMITTING_ALONE = auto()  # the same, and all earlier flushes of its partitions were settled when it began
 
 
 @dataclass(eq=False, slots=True)
@@ -44,27 +43,24 @@ class Flush:
 
     `order`: a number that rises each time that waiting records are taken. Records taken together may be split by
     partition into several flushes, which then have the same order. `parts`: the number of records of each partition;
-    None until the partitions are known. `upload`: the uploaded objects, in the sender's form. `numbers`: the first
-    sequence in each partition, as in the last commit; None if that commit has certainly not landed, or if there was
-    none. `is_written`: a commit has landed, but not on enough replicas yet.
+    empty in stage ROUTING. `upload`: the uploaded objects, in the sender's form. `numbers`: the first sequence in each
+    partition, as in the last commit; None if that commit has certainly not landed, or if there was none. `landed`: NO
+    if no commit has landed, as far as replies say; YES if one has, but not on enough replicas yet; UNKNOWN if one is in
+    doubt.
 
-    `parked`: its partitions can't be written to for now. `patient`: it waits until all earlier flushes of its
-    partitions are settled, and is then committed. `alone`: these were all settled when its last commit began. `tries`:
-    the pauses between attempts so far. `error`: the error of the last attempt.
+    `parked`: its partitions can't be written to for now. `tries`: the pauses between attempts so far. `error`: the
+    error of the last attempt.
     """
 
     order: int
     since_ms: int
     rows: Rows | None
-    parts: dict[TopicPartition, int] | None = None
+    parts: Mapping[TopicPartition, int] = field(default_factory=dict)
     stage: Stage = Stage.ROUTING
     upload: Any = None
     numbers: dict[TopicPartition, int] | None = None
-    in_doubt: bool = False
-    is_written: bool = False
+    landed: Landed = Landed.NO
     parked: bool = False
-    patient: bool = False
-    alone: bool = False
     tries: int = 0
     attempt_ms: int = ATTEMPT_MS
     not_before_ms: int = 0
@@ -82,31 +78,38 @@ class Flush:
         return self.numbers is None
 
     @property
-    def may_land(self) -> bool:
-        """True if the last commit of the flush is in doubt: it may have landed, or may land later."""
-        return self.in_doubt and not self.is_written
+    def in_doubt(self) -> bool:
+        """True if a commit of the flush is in doubt: it may have landed, or may land later."""
+        return self.landed is Landed.UNKNOWN
 
     @property
     def is_idle(self) -> bool:
         """True if no sender works on the flush."""
-        return self.stage in (Stage.ROUTED, Stage.UPLOADED)
+        return self.stage is Stage.ROUTED or self.is_uploaded
+
+    @property
+    def is_uploaded(self) -> bool:
+        """True if the flush waits for a commit."""
+        return self.stage in (Stage.UPLOADED, Stage.OUT_OF_ORDER)
+
+    @property
+    def is_committing(self) -> bool:
+        """True if a commit of the flush is under way."""
+        return self.stage in (Stage.COMMITTING, Stage.COMMITTING_ALONE)
 
     def shares(self, other: Flush) -> bool:
         """True if both flushes have, or may have, records of the same partition."""
-        return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
+        return Stage.ROUTING in (self.stage, other.stage) or not self.parts.keys().isdisjoint(other.parts)
 
     def part(self, parts: Mapping[TopicPartition, int]) -> Flush:
-        """Return a flush with only the records of these partitions, in stage ROUTED. Not for a joined flush."""
+        """Return a flush with only the records of these partitions, in stage ROUTED.
+
+        This flush must be open, and not a joined one.
+        """
         assert self.rows is not None
-        return Flush(
-            self.order,
-            self.since_ms,
-            self.rows.only(parts),
-            dict(parts),
-            Stage.ROUTED,
-            tries=self.tries,
-            attempt_ms=self.attempt_ms,
-            error=self.error,
+        rows = self.rows.only(parts)
+        return replace(
+            self, rows=rows, parts=dict(parts), stage=Stage.ROUTED, upload=None, parked=False, not_before_ms=0
         )
 
     def of(self, pieces: Sequence[Flush]) -> Flush:
@@ -114,8 +117,8 @@ class Flush:
 
         This joins flushes, or splits a joined one. This flush and all pieces must be of the same single partition.
         """
-        (key,) = self.parts or {}
-        parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
+        (key,) = self.parts
+        parts = {key: sum(piece.parts.get(key, 0) for piece in pieces)}
         rows, joined = (pieces[0].rows, ()) if len(pieces) == 1 else (None, tuple(pieces))
         return replace(
             self,

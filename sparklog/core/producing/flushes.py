@@ -32,25 +32,7 @@ from typing import Final
 
 from sparklog.core.commands import BatchInDoubt
 from sparklog.core.describe.readable import counted, duration
-from sparklog.core.errors import (
-    AccessRefused,
-    FencedLeaderEpoch,
-    InvalidInput,
-    InvalidProducerEpoch,
-    Landed,
-    NoReplicaOnline,
-    NotEnoughReplicas,
-    NotFound,
-    NotLeaderOrFollower,
-    OutcomeUnknown,
-    OutOfOrderSequence,
-    RequestTimedOut,
-    SparklogError,
-    StaleBrokerEpoch,
-    TryAgain,
-    UnknownProducerId,
-    WriteLost,
-)
+from sparklog.core.errors import Landed, OutcomeUnknown, RequestTimedOut, SparklogError
 from sparklog.core.idempotence.producers import sequence_after
 from sparklog.core.pauses import pause_ms_after
 from sparklog.core.producing.flush import (
@@ -64,6 +46,7 @@ from sparklog.core.producing.flush import (
     Stage,
     Work,
 )
+from sparklog.core.producing.flush_errors import ErrorRule, Scope, is_of_stores, rule_of
 from sparklog.core.producing.identity import Identity, Renewal
 from sparklog.core.producing.producer_settings import ProducerSettings
 from sparklog.core.replication.replica_append import Acks
@@ -73,15 +56,6 @@ SHORT_ATTEMPT_MS: Final = 1_000  # for an upload, and for a commit if partitions
 LOOK_MS: Final = 1  # for an upload to such partitions: look once
 MOST_JOINED: Final = 1_000  # flushes joined in one: each join counts and copies them
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
-
-# Errors of some partitions that can't be written to for now: the others need not wait for them.
-_OF_PARTITIONS = (NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower, FencedLeaderEpoch)
-# Errors that may come from some stores, and so from some partitions.
-_OF_STORES = (*_OF_PARTITIONS, StaleBrokerEpoch)
-# Errors of a commit that another upload would not fix.
-_ABOUT_THE_COMMIT = (TryAgain, OutOfOrderSequence, UnknownProducerId)
-# Errors that may come from one topic or partition, while the others are in order.
-_OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 
 
 class Flushes:
@@ -159,9 +133,8 @@ class Flushes:
             # Once the next epoch is requested, a commit of this one may be fenced.
             if flush.not_before_ms > now_ms or (self.identity.asked is not Renewal.NONE and not flush.is_open):
                 continue
-            if flush.stage is Stage.UPLOADED and self._may_commit(flush):
-                flush.stage = Stage.COMMITTING
-                flush.alone = not any(self._earlier(flush))
+            if flush.is_uploaded and self._may_commit(flush):
+                flush.stage = Stage.COMMITTING if any(self._earlier(flush)) else Stage.COMMITTING_ALONE
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
                 timeout_ms = min(self._left_ms(flush, now_ms), flush.attempt_ms)
@@ -187,30 +160,35 @@ class Flushes:
 
     def refused(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
         """Note that the upload or the commit of the flush failed with this error, and decide whether to try again."""
+        rule, stage = rule_of(error), flush.stage
         flush.error = error
-        committed = flush.stage is Stage.COMMITTING
-        if committed:
-            flush.is_written = flush.is_written or error.landed is Landed.YES
-            flush.in_doubt = flush.in_doubt or error.landed is Landed.UNKNOWN
-            if not (flush.is_written or flush.in_doubt):
+        if flush.is_committing:
+            if flush.landed is Landed.NO or error.landed is Landed.YES:
+                flush.landed = error.landed
+            if flush.landed is Landed.NO:
                 flush.numbers = None
         # The upload is still valid, unless the stores of its partitions have changed.
-        upload_again = flush.is_open and not (committed and isinstance(error, _ABOUT_THE_COMMIT))
-        flush.stage = Stage.ROUTED if upload_again or isinstance(error, _OF_PARTITIONS) else Stage.UPLOADED
-        match error:
-            case InvalidProducerEpoch():
+        upload_again = flush.is_open and (stage is Stage.UPLOADING or rule.upload_again)
+        flush.stage = Stage.ROUTED if upload_again or rule.scope is Scope.PARTITIONS else Stage.UPLOADED
+        match rule.scope:
+            case Scope.PRODUCER:
                 self.fatal = error
-            case WriteLost():
+            case Scope.EPOCH:
                 self.identity.need(Renewal.EPOCH)
                 self._fail(flush, error)
-            case UnknownProducerId():
+            case Scope.ID:
                 self.identity.need(Renewal.ID)
                 if not flush.is_open:
                     self._fail(flush, error)
-            case OutOfOrderSequence():
-                self._out_of_order(flush, error)
+            case Scope.ORDER if stage is Stage.COMMITTING:  # an earlier flush has not landed: commit again after it
+                flush.stage = Stage.OUT_OF_ORDER
+            case Scope.ORDER:
+                self.identity.need(Renewal.EPOCH)
+                if not flush.is_open:
+                    error = OutcomeUnknown(f"a commit got no answer, and could not be found later: {error.message}")
+                self._fail(flush, error)
             case _:
-                self._try_again(flush, error, now_ms)
+                self._try_again(flush, error, rule, now_ms)
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
@@ -221,8 +199,8 @@ class Flushes:
         self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
         for flush in self._in_doubt():
-            flush.in_doubt, flush.numbers, flush.patient = False, None, False
-            if isinstance(flush.error, _OF_STORES):  # an upload shows which partition caused it
+            flush.landed, flush.numbers, flush.stage = Landed.NO, None, Stage.UPLOADED
+            if is_of_stores(flush.error):  # an upload shows which partition caused it
                 flush.stage, flush.attempt_ms, flush.not_before_ms = Stage.ROUTED, SHORT_ATTEMPT_MS, 0
         self._make_way()
 
@@ -233,10 +211,13 @@ class Flushes:
         If the request can't succeed later either, the producer's writing ends: `fatal` is set.
         """
         self.identity.refused(error, now_ms)
-        if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: send each again to learn which
+        rule = rule_of(error)
+        if rule.scope is Scope.ORDER:  # a commit in doubt has landed: send each again to learn which
             for flush in self._in_doubt():
-                flush.stage, flush.error, flush.not_before_ms = Stage.UPLOADED, error, now_ms
-        elif not (error.retriable or isinstance(error, UnknownProducerId | OutcomeUnknown)):
+                flush.error, flush.not_before_ms = error, now_ms
+                if flush.stage is Stage.ROUTED:  # its last upload is sent again
+                    flush.stage = Stage.UPLOADED
+        elif not rule.retry:
             self.fatal = error
 
     def failures(self, now_ms: int) -> Sequence[FailedFlush]:
@@ -265,7 +246,7 @@ class Flushes:
         parked = [flush for flush in self._all if flush.parked]
         if not parked:
             return self._all
-        busy = sum(flush.stage in (Stage.UPLOADING, Stage.COMMITTING) for flush in parked)
+        busy = sum(not flush.is_idle for flush in parked)
         may_try = busy < max(1, self._settings.max_in_flight // 2)
         return [flush for flush in self._all if not flush.parked] + (parked if may_try else [])
 
@@ -278,15 +259,15 @@ class Flushes:
 
         Its first commit begins only once the commits of these flushes are under way, and none of them is in doubt,
         because the chain remembers only the last five batches of a partition. A repeated commit keeps its sequences, so
-        it need not wait. But a `patient` flush always waits until the earlier ones are settled.
+        it need not wait. But a flush in stage OUT_OF_ORDER always waits until the earlier ones are settled.
         """
-        if flush.patient and any(self._earlier(flush)):
+        if flush.stage is Stage.OUT_OF_ORDER and any(self._earlier(flush)):
             return False
         if not flush.is_open:
             return True
         return self.identity.needed is Renewal.NONE and all(
-            other.stage is Stage.COMMITTING
-            and not (other.in_doubt or other.is_written)
+            other.is_committing
+            and other.landed is Landed.NO
             and flush.order - other.order < self._settings.max_in_flight
             for other in self._earlier(flush)
         )
@@ -295,42 +276,25 @@ class Flushes:
         """Return the flush's first sequence in each partition, after the written records and the earlier flushes."""
         before = list(self._earlier(flush))
         return {
-            key: sequence_after(
-                0, self._written.get(key, 0) + sum(other.parts.get(key, 0) for other in before if other.parts)
-            )
-            for key in flush.parts or {}
+            key: sequence_after(0, self._written.get(key, 0) + sum(other.parts.get(key, 0) for other in before))
+            for key in flush.parts
         }
-
-    def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
-        """Handle the refusal of a commit because its sequences don't continue the last ones in the chain.
-
-        If earlier flushes of its partitions were not settled when the commit began, one of them has not landed: this
-        flush is committed again after them. Otherwise this flush fails, and the producer needs a new epoch.
-        """
-        if not flush.alone:
-            flush.patient = True
-            return
-        self.identity.need(Renewal.EPOCH)
-        if not flush.is_open:
-            error = OutcomeUnknown(f"a commit got no answer, and could not be found later: {error.message}")
-        self._fail(flush, error)
 
     # ---- after a refusal ----------------------------------------------------------------------------
 
-    def _try_again(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
+    def _try_again(self, flush: Flush, error: SparklogError, rule: ErrorRule, now_ms: int) -> None:
         """Send the flush again after `error`, in halves if that may help, or let the flush fail."""
-        of_partitions = isinstance(error, _OF_PARTITIONS)
-        may_pass = of_partitions or error.retriable or isinstance(error, StaleBrokerEpoch | OutcomeUnknown)
-        if not flush.is_open or not isinstance(error, _OF_SOME):
+        of_partitions = rule.scope is Scope.PARTITIONS
+        if not flush.is_open or not (of_partitions or rule.scope is Scope.RECORDS):
             flush.attempt_ms = ATTEMPT_MS
-            if may_pass:
+            if rule.retry:
                 self._pause(flush, now_ms)
             else:
                 self._fail(flush, error)
             return
         if of_partitions:
             flush.attempt_ms = SHORT_ATTEMPT_MS
-        parts = list((flush.parts or {}).items())
+        parts = list(flush.parts.items())
         middle = max(len(parts), len(flush.joined)) // 2
         if len(parts) > 1:
             self._replace(flush, [flush.part(dict(parts[:middle])), flush.part(dict(parts[middle:]))])
@@ -352,7 +316,7 @@ class Flushes:
         If a commit in doubt can't be settled for now, note that the next epoch is needed.
         """
         for flush in self._idle():
-            if flush.may_land and self._may_stay_so(flush):
+            if flush.in_doubt and self._may_stay_so(flush):
                 self.identity.need(Renewal.EPOCH)
             self._set_aside(flush)
 
@@ -363,9 +327,7 @@ class Flushes:
         if earlier records of the flush's partitions are parked: the chain refuses the commit until they are written,
         because its sequences follow theirs.
         """
-        return isinstance(flush.error, _OF_STORES) or any(
-            other.is_open and other.parked for other in self._earlier(flush)
-        )
+        return is_of_stores(flush.error) or any(other.is_open and other.parked for other in self._earlier(flush))
 
     def _set_aside(self, flush: Flush) -> None:
         """Park the records of the flush that come after parked records of the same partition. Join both if possible.
@@ -374,14 +336,14 @@ class Flushes:
         of its records have the deadline of the newest ones. So they are joined only if the oldest and the newest came
         within a quarter of `delivery_timeout_ms`: the oldest wait at most that much too long.
         """
-        if not flush.is_open or flush.parked or flush.parts is None:
+        if not flush.is_open or flush.parked or flush.stage is Stage.ROUTING:
             return
         earlier = list(self._earlier(flush))
-        behind = {key for other in earlier if other.parked for key in other.parts or {}} & flush.parts.keys()
+        behind = {key for other in earlier if other.parked for key in other.parts} & flush.parts.keys()
         if not behind:
             return
-        all_known = all(other.parts is not None for other in earlier)
-        last = {key: other for other in earlier for key in other.parts or {}}  # by partition
+        all_known = all(other.stage is not Stage.ROUTING for other in earlier)
+        last = {key: other for other in earlier for key in other.parts}  # by partition
         free = {key: records for key, records in flush.parts.items() if key not in behind}
         pieces = [flush.part(free)] if free else []
         for key in sorted(behind):
@@ -398,13 +360,11 @@ class Flushes:
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
         """Settle the flush with an error. If it may have landed, the next sequences are unknown: renew the epoch."""
-        landed = error.landed
-        if flush.is_written:
+        landed = error.landed if flush.landed is Landed.NO else flush.landed
+        if flush.landed is Landed.YES:
             self._count_written(flush)
-            landed = Landed.YES
         elif flush.in_doubt:
             self.identity.need(Renewal.EPOCH)
-            landed = Landed.UNKNOWN
         self._all.remove(flush)
         self._failed.append(FailedFlush(flush, type(error)(error.message, landed=landed)))
 
@@ -416,7 +376,7 @@ class Flushes:
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
-            flush.is_open or (is_next and flush.is_idle and flush.may_land) for flush in self._all
+            flush.is_open or (is_next and flush.is_idle and flush.in_doubt) for flush in self._all
         )
 
     def _batches_in_doubt(self) -> tuple[BatchInDoubt, ...]:
@@ -433,14 +393,14 @@ class Flushes:
         return [flush for flush in self._all if flush.is_idle]
 
     def _in_doubt(self) -> list[Flush]:
-        return [flush for flush in self._idle() if flush.may_land]
+        return [flush for flush in self._idle() if flush.in_doubt]
 
     def _replace(self, flush: Flush, pieces: Sequence[Flush]) -> None:
         at = self._all.index(flush)
         self._all[at : at + 1] = pieces
 
     def _count_written(self, flush: Flush) -> None:
-        for key, records in (flush.parts or {}).items():
+        for key, records in flush.parts.items():
             self._written[key] = self._written.get(key, 0) + records
 
     def _deadline_ms(self, flush: Flush) -> int:
@@ -466,7 +426,7 @@ class Flushes:
             self._fail(piece, self._timed_out(piece))
 
     def _timed_out(self, flush: Flush) -> SparklogError:
-        records = sum((flush.parts or {}).values())
+        records = sum(flush.parts.values())
         why = "they waited for others" if flush.error is None else f"the last error: {flush.error}"
         return RequestTimedOut(
             f"{counted(records, 'record')} could not be written within {duration(self._settings.delivery_timeout_ms)} "

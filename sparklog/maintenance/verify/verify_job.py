@@ -19,6 +19,7 @@ import msgspec
 from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.chain.verify_chain import ChainVerified, verify_chain
 from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_object
@@ -36,9 +37,9 @@ from sparklog.log.check.replica_check import ReplicaCheck, differences_of, is_re
 from sparklog.log.incarnation import AnotherIncarnation, check_incarnation
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
+from sparklog.maintenance.job_output import JobOutput
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.space.vacuum_job import orphan_searches, run_searches
-from sparklog.maintenance.verify.difference_output import difference_table
 from sparklog.maintenance.verify.verify_tasks import (
     REQUESTS_PER_OBJECT,
     VerifyOrder,
@@ -50,6 +51,7 @@ from sparklog.storage.open_store import is_elsewhere
 
 MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
 MOST_SHARES: Final = 10_000  # days, if a run reads one of them each day
+DIFFERENCES_SHOWN: Final = 50  # on the console
 SHOWN_MESSAGES: Final = 5  # differences in the row of a store and topic
 DAY_MS: Final = 86_400_000
 CHAIN: Final = f"{METADATA}:chain"
@@ -154,7 +156,7 @@ class VerifyJob:
         for (store, topic), (objects, error) in self._unanswered.items():
             self._add(unreadable(store, topic, objects, error))
         if self.differences:
-            frame.output.show(difference_table(self.differences, self._not_listed))
+            self._say_differences(frame.output)
         return ended([*self._rows.values(), *self._others.values()])
 
     def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
@@ -310,6 +312,14 @@ class VerifyJob:
         name = difference.store if of_store else CHAIN
         row = self._others.get(name) or PartitionResult(name, None, None, "as registered", Work())
         self._others[name] = _with_message(row, difference)
+
+    def _say_differences(self, output: JobOutput) -> None:
+        """Print the first DIFFERENCES_SHOWN differences, each with what to do about it, and the number of all."""
+        count = len(self.differences) + self._not_listed
+        rest = count - DIFFERENCES_SHOWN
+        output.say(counted(count, "difference") + (f", {rest:,} more in the report" if rest > 0 else ""))
+        for difference in self.differences[:DIFFERENCES_SHOWN]:
+            output.say(f"{difference}: {difference.advice}")
 
     def _row(self, store: StoreId, topic: str) -> PartitionResult:
         existing = self._rows.get((store, topic))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec.structs import replace
 
 from sparklog.client.connection import Connection
+from sparklog.core.describe.readable import printable
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
 from sparklog.core.lookup import topic_of
 from sparklog.host.clock import now_ms
-from sparklog.maintenance.job_output import stderr_console
+from sparklog.host.standard_streams import print_to
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
 from sparklog.spark.produce.delta_changes import changes_app_id, explained_of_feed, first_version
 from sparklog.spark.produce.input_source import InputSource, checked
@@ -22,7 +24,6 @@ from sparklog.spark.produce.rows import RowMapping, check_mapping
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
 
 
 def run_changes(
@@ -33,8 +34,8 @@ def run_changes(
     spark: Callable[[], SparkSession],
     starting_version: int | None = None,
     dry_run: bool = False,
-    console: Console | None = None,
-    plan: Console | None = None,
+    console: TextIO | None = None,
+    plan: TextIO | None = None,
 ) -> ProduceReport:
     """Write the changes of a table to the topic, version by version, from the first version that the topic lacks.
 
@@ -50,7 +51,7 @@ def run_changes(
     checked(replace(source, version=0))
     if target.create is not None or target.transaction is not None:
         raise InvalidOption("--changes: wanted an existing topic, without --create, --txn-app-id and --txn-version")
-    console = console or stderr_console()
+    console = console or sys.stderr
     with closing(Connection(target.cluster)) as connection:
         state = connection.newest_state()
         topic_id = topic_of(state, target.topic, advice=": create it first").topic_id
@@ -82,7 +83,7 @@ def run_changes(
         if dry_run:
             break
     if first == end:
-        console.print(f"{source.name} has no version after {end - 1}", markup=False, soft_wrap=True)
+        print_to(console, printable(f"{source.name} has no version after {end - 1}"))
     return replace(report, delta_versions=(first, end))
 
 

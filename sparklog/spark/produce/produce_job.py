@@ -12,22 +12,23 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.core.config.timestamp_bounds import timestamp_bounds
 from sparklog.core.coordination import Author
-from sparklog.core.describe.readable import amount, counted, duration
+from sparklog.core.describe.readable import amount, counted, duration, printable
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.records import AppendedRange, CommandResult
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
-from sparklog.maintenance.job_output import stderr_console
+from sparklog.host.standard_streams import print_to
 from sparklog.options.typed import ApplicationVersion, WriteOptions, parse_write_options
 from sparklog.spark.produce.conversions import explained_of_rows
 from sparklog.spark.produce.delta_changes import CHANGE, with_tombstones
@@ -49,7 +50,6 @@ from sparklog.spark.produce.target_topics import NewTopic, WrittenTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
-    from rich.console import Console
 
 PROGRESS_EVERY_S = 5.0
 
@@ -75,8 +75,8 @@ def run_produce(
     *,
     spark: SparkSession | Callable[[], SparkSession],
     dry_run: bool = False,
-    console: Console | None = None,
-    plan: Console | None = None,
+    console: TextIO | None = None,
+    plan: TextIO | None = None,
     clock: Clock | None = None,
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
@@ -92,7 +92,7 @@ def run_produce(
         raise InvalidOption(
             f"--on-bad-row applies to CSV and JSON files: {source.name} has no rows that could be malformed"
         )
-    console = console or stderr_console()
+    console = console or sys.stderr
     produce = _Produce(source, mapping, target, console, plan or console, clock or SystemClock())
     with closing(produce.connection):
         return produce.run(spark, dry_run)
@@ -102,7 +102,7 @@ class _Produce:
     """One run of the produce job."""
 
     def __init__(
-        self, source: InputSource, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
+        self, source: InputSource, mapping: RowMapping, target: Target, console: TextIO, plan: TextIO, clock: Clock
     ) -> None:
         self.source, self.mapping, self.target, self.clock = source, mapping, target, clock
         self.console, self.plan = console, plan
@@ -321,10 +321,10 @@ class _Produce:
             thread.join()
 
     def _say(self, line: str) -> None:
-        self.console.print(line, markup=False, soft_wrap=True)
+        print_to(self.console, printable(line))
 
     def _show_line(self, line: str) -> None:
-        self.plan.print(line, markup=False, soft_wrap=True)
+        print_to(self.plan, printable(line))
 
 
 def _sink_options(target: Target, write_id: str) -> dict[str, str]:

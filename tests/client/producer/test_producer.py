@@ -147,24 +147,25 @@ def test_closing_the_cluster_writes_what_was_sent(cluster: Cluster) -> None:
 # ---- futures ----------------------------------------------------------------------------------------
 
 
-def test_futures_are_those_of_the_standard_library(cluster: Cluster) -> None:
+def test_a_future_calls_back_and_becomes_one_of_the_standard_library(cluster: Cluster) -> None:
     called: list[int] = []
     with cluster.producer(linger_ms=LONG_MS // 2) as producer:
         futures = [producer.send("orders", f"{n}", partition=n % 3) for n in range(9)]
         with pytest.raises(TimeoutError):
             futures[0].result(timeout=0.001)
-        assert not futures[0].cancel()
-        assert futures[0].running()
+        standard = [future.future() for future in futures]
+        assert not standard[0].cancel()
+        assert standard[0].running()
         for future in futures:
             future.add_done_callback(lambda done: called.append(done.result().offset))
         futures[0].add_done_callback(lambda _: 1 // 0)  # is logged, and harms nobody
-        assert wait(futures, timeout=0.001).not_done == set(futures)
+        assert wait(standard, timeout=0.001).not_done == set(standard)
         waiter = threading.Thread(target=producer.flush)
         waiter.start()
-        assert not wait(futures, timeout=WAIT_S).not_done
-        assert wait(futures, timeout=WAIT_S, return_when=FIRST_COMPLETED).done
+        assert not wait(standard, timeout=WAIT_S).not_done
+        assert wait(standard, timeout=WAIT_S, return_when=FIRST_COMPLETED).done
         waiter.join()
-        assert {future.result().offset for future in as_completed(futures, WAIT_S)} == {0, 1, 2}
+        assert {future.result().offset for future in as_completed(standard, WAIT_S)} == {0, 1, 2}
     assert sorted(called) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     futures[3].add_done_callback(lambda done: called.append(-done.result().partition))
     assert called[-1] == 0
@@ -174,9 +175,19 @@ def test_a_future_can_be_awaited(cluster: Cluster) -> None:
     with cluster.producer(linger_ms=1) as producer:
 
         async def main() -> int | None:
-            return (await asyncio.wrap_future(producer.send("orders", "a"))).offset
+            return (await asyncio.wrap_future(producer.send("orders", "a").future())).offset
 
         assert asyncio.run(main()) == 0
+
+
+def test_the_standard_future_of_a_record_that_failed_raises_its_error() -> None:
+    records = SentRecords("orders")
+    future = RecordFuture(records, 0)
+    standard = future.future()
+    records.fail(StoreFull("the disk is full"))
+    for each in (standard, future.future()):
+        with pytest.raises(StoreFull, match="the disk is full"):
+            each.result(WAIT_S)
 
 
 def test_a_callback_can_send_but_not_wait_for_its_own_thread(cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ from sparklog.core.describe.readable import (
     printable,
     setting_bytes,
     setting_ms,
+    text_table,
 )
 
 
@@ -132,3 +133,18 @@ def test_the_unit_is_not_shown_twice() -> None:
 def test_two_columns_have_two_names() -> None:
     names = ("deleted", "deleted_bytes", "deleted_ms", "done_bytes")
     assert list(labels_of(names).values()) == ["deleted", "deleted size", "deleted time", "done"]
+
+
+def test_columns_are_aligned_and_nothing_is_cut_or_taken_as_markup() -> None:
+    rows = [{"range": "[a]", "n": 5}, {"range": "[/b] " + "x" * 200, "n": None}]
+    lines = text_table(rows).split("\n")
+    assert [line.split()[0] for line in lines] == ["range", "[a]", "[/b]"]
+    assert lines[2].endswith("x" * 200 + "  -")
+    assert [line[207:] for line in lines] == ["n", "5", "-"]
+
+
+def test_a_footer_is_the_last_line_and_aligned_with_its_columns() -> None:
+    lines = text_table(
+        [{"place": "t-0", "done_bytes": 1024, "why": "due"}], {"place": "all", "done_bytes": 2048, "why": ""}
+    )
+    assert lines.split("\n") == ["place     done  why", "t-0    1.0 KiB  due", "all    2.0 KiB"]

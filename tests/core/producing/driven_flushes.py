@@ -71,5 +71,5 @@ def unknown() -> OutcomeUnknown:
 def upload_of(of: Flushes, partitions: set[int], now_ms: int = 0) -> Flush:
     work = of.next(now_ms)
     assert isinstance(work, FlushUpload)
-    assert {key.partition for key in work.flush.parts or {}} == partitions
+    assert {key.partition for key in work.flush.parts} == partitions
     return work.flush

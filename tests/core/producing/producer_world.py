@@ -205,7 +205,7 @@ class ProducerWorld:
                 self.reply_to_renewal(work)
 
     def reply_to_upload(self, flush: Flush) -> None:
-        if self.offline.intersection(flush.parts or {}):
+        if self.offline.intersection(flush.parts):
             self.flushes.refused(flush, NoReplicaOnline("offline"), self.now_ms)
         elif self.dice.random() < self.trouble / 3:
             self.flushes.refused(flush, StoreUnavailable("no"), self.now_ms)
@@ -245,7 +245,7 @@ class ProducerWorld:
     def lose_a_leader(self, flush: Flush) -> None:
         """Now and then a partition of a commit in doubt loses its leader."""
         if self.dice.random() < 0.4:
-            self.offline.add(self.dice.choice(sorted(flush.parts or {})))
+            self.offline.add(self.dice.choice(sorted(flush.parts)))
 
     def reply_to_renewal(self, work: Renew) -> None:
         submission = self.renewal or self.chain.begin(work.command)
@@ -275,7 +275,7 @@ class ProducerWorld:
 
     def append_of(self, work: FlushCommit) -> Append:
         """One object with a slice for each partition."""
-        parts = work.flush.parts or {}
+        parts = work.flush.parts
         named = self.chain.uploaded(sum(parts.values()) * RECORD_BYTES)
         slices, position = [], 0
         for key, records in parts.items():
@@ -325,7 +325,7 @@ def parts_at(flush: Flush, result: CommandResult) -> list[tuple[TopicPartition, 
     for piece in flush.pieces:
         for key, label in labels(piece).of.items():
             found.append((key, label, starts[key]))
-            starts[key] += (piece.parts or {})[key]
+            starts[key] += piece.parts[key]
     return found
 
 

@@ -272,7 +272,7 @@ def test_what_some_partitions_refuse_is_halved_until_only_they_fail() -> None:
             of.written(work.flush)
             written |= {key.partition for key in work.first_sequences}
     assert written == {0, 1, 3}
-    assert [list(flush.parts or {}) for flush, _ in failed(of)] == [[place(2)]]
+    assert [list(flush.parts) for flush, _ in failed(of)] == [[place(2)]]
 
 
 def test_a_full_store_fails_all_at_once() -> None:

@@ -399,7 +399,7 @@ def test_a_dry_run_changes_nothing(log: KeyedLog) -> None:
     log.segment("a1 a2")
     report = log.compact(dry_run=True)
     assert (report.planned.objects, report.planned.records) == (1, 2)
-    assert "100% is new" in log.log.said.text()
+    assert "100% is new" in log.log.said.getvalue()
     assert log.text() == "0:a1 1:a2"
 
 

@@ -61,7 +61,7 @@ def test_a_plan_says_when_there_can_be_more_segments_than_it_counts(log: Maintai
     report = log.roll()
     assert report.done.objects > report.planned.objects
     assert report.notes == (roll_job.MORE_SEGMENTS,)
-    assert "and with a small segment.bytes many more" in log.said.text().replace("\n", " ")
+    assert "and with a small segment.bytes many more" in log.said.getvalue().replace("\n", " ")
 
 
 def test_a_slice_larger_than_segment_bytes_becomes_several_segments(log: MaintainedLog) -> None:  # M: S-06
@@ -100,7 +100,7 @@ def test_a_dry_run_shows_bytes_and_requests_and_changes_nothing(log: MaintainedL
     assert report.planned.records == 50
     assert report.planned.size_bytes > 0
     assert report.planned.requests >= 4
-    assert "all was asked for" in log.said.text()
+    assert "all was asked for" in log.said.getvalue()
 
 
 def test_old_objects_stay_for_their_delay_and_then_go(log: MaintainedLog) -> None:  # M: R-04

@@ -145,7 +145,7 @@ def test_a_dry_run_shows_what_would_go(log: MaintainedLog) -> None:  # M: R-06
     assert [each.key for each in log.store.list_keys("")] == before
     assert (report.dry_run, report.planned.records, report.exit_code) == (True, 10, 0)
     assert [each.outcome for each in report.partitions] == [WorkOutcome.PLANNED]
-    assert "log start 0 -> 10" in log.said.text()
+    assert "log start 0 -> 10" in log.said.getvalue()
 
 
 def test_an_object_that_can_not_be_deleted_is_reported_and_tried_again(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from sparklog.core.errors import BrokerIdNotRegistered, InvalidInput, StoreReadOnly, StoreUnavailable
 from sparklog.core.maintenance.differences import Difference, DifferenceKind
@@ -42,16 +41,12 @@ def world() -> Iterator[ReplicatedCluster]:
     world.cluster.close()
 
 
-def console() -> Console:
-    return SILENT
-
-
 def roll(world: ReplicatedCluster) -> None:
-    assert run_roll(world.cluster.connection.url, everything=True, console=console()).exit_code == 0
+    assert run_roll(world.cluster.connection.url, everything=True, console=SILENT).exit_code == 0
 
 
 def verified(world: ReplicatedCluster, **options: object) -> VerifyReport:
-    return run_verify(world.cluster.connection.url, **{"console": console(), **options})  # type: ignore[arg-type]
+    return run_verify(world.cluster.connection.url, **{"console": SILENT, **options})  # type: ignore[arg-type]
 
 
 def all_bodies(world: ReplicatedCluster) -> dict[tuple[str, str], bytes]:
@@ -226,7 +221,7 @@ def test_objects_that_roll_and_retention_delete_meanwhile_are_no_difference(worl
     def rewrite() -> None:
         world.write("y", partition=0)
         roll(world)
-        run_retention(url, console=console())
+        run_retention(url, console=SILENT)
 
     before = set(world.objects("a"))
     report = verified(world, tasks=Interrupted(rewrite))
@@ -238,7 +233,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_no_difference(world: ReplicatedClu
     def delete() -> None:
         if world.state.topic_ids:
             world.cluster.delete_topic("t")
-            run_retention(world.cluster.connection.url, console=console())
+            run_retention(world.cluster.connection.url, console=SILENT)
 
     report = verified(world, tasks=Interrupted(delete))
     assert not [key for key in world.objects("a") if key.endswith(".arrow")]
@@ -283,7 +278,7 @@ def test_orphans_are_counted_and_no_difference(world: ReplicatedCluster, monkeyp
     stray = f"append/ab/{0:020d}-{'ab' * 16}.arrow"
     world.store("a").put_if_absent(stray, b"of a writer that failed")
     assert "orphans" not in [row.place for row in verified(world).partitions]
-    run_retention(world.cluster.connection.url, console=console(), now_ms=2**45)  # FLOOR rises
+    run_retention(world.cluster.connection.url, console=SILENT, now_ms=2**45)  # FLOOR rises
     report = verified(world)
     (row,) = (row for row in report.partitions if row.place == "orphans")
     assert (row.done.objects, report.exit_code) == (1, 0)
@@ -301,6 +296,7 @@ def test_the_report_lists_the_differences_and_no_more_than_it_can_hold(
     assert all(isinstance(difference, Difference) for difference in read.differences)
     monkeypatch.setattr(verify_job, "MOST_DIFFERENCES", 1)
     said = io.StringIO()
-    short = verified(world, console=Console(file=said, width=140))
+    short = verified(world, console=said)
     assert len(short.differences) == 1
     assert f"{len(report.differences)} differences" in said.getvalue()
+    assert f"{short.differences[0]}: {short.differences[0].advice}\n" in said.getvalue()

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.verify.recovery_job import run_recovery
@@ -132,12 +131,8 @@ def damaged(tmp_path: Path) -> Iterator[Callable[[], DamagedLog]]:
         log.world.cluster.close()
 
 
-def quiet() -> Console:
-    return SILENT
-
-
 def recover(log: DamagedLog, spark: SparkSession) -> JobReport:
-    return run_recovery(log.url, tasks=SparkTasks(spark), console=quiet())
+    return run_recovery(log.url, tasks=SparkTasks(spark), console=SILENT)
 
 
 @pytest.mark.campaign
@@ -159,7 +154,7 @@ def test_recovery_and_verify_with_a_killed_executor_leave_whole_stores(
     print(f"the last step of recovery was {step}")
     for step in steps(4, every=4):
         with deaths.planned(Victim.EXECUTOR, step, reads=True) as death:
-            verified = run_verify(log.url, tasks=SparkTasks(spark), console=quiet())
+            verified = run_verify(log.url, tasks=SparkTasks(spark), console=SILENT)
         assert (verified.exit_code, verified.differences) == (0, ()), verified.to_json()
         assert verified.done.objects == verified.planned.objects
         if not death.came():
@@ -176,7 +171,7 @@ def test_recovery_and_verify_whose_executors_always_die_say_so(
     log = damaged()
     with deaths.planned(Victim.EXECUTOR, 3, reads=True, always=True):
         report = recover(log, spark)
-        verified = run_verify(log.url, tasks=SparkTasks(spark), console=quiet())
+        verified = run_verify(log.url, tasks=SparkTasks(spark), console=SILENT)
     for failed in (report, verified):
         assert failed.exit_code == 1
         assert "Spark could not run 1 task" in failed.to_json()

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.formats.bad_rows import BadRows
@@ -44,7 +43,7 @@ class Runs:
             Target(self.cluster.connection.url, "t", create, transaction, bad_rows=bad_rows or BadRows()),
             spark=self.spark,
             dry_run=dry_run,
-            console=Console(file=self.said, width=200),
+            console=self.said,
         )
 
     def rows(self, *columns: str, topic: str = "t") -> list[tuple[Any, ...]]:
