@@ -34,9 +34,9 @@ from sparklog.log.incarnation import Incarnation
 from sparklog.log.read.object_reader import read_slice
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.objects_writer import WriteTarget
+from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.store_lanes import StoreLanes
-from sparklog.log.write.task_objects import TaskObjects, WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.log.write.topic_writer import TopicWriter
 from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.memory import MemoryStore

@@ -29,11 +29,10 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.objects_writer import WriteTarget
+from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes, reason, wiped_or_swapped
-from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
 
 _MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
