@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sparklog.core.errors import (
+    Damaged,
+    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
     StoreFull,
@@ -163,7 +165,8 @@ class OpenStores:
         return sorted(part.stores, key=self._failures.is_recent)
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
-        self._failures.note(store, error)
+        if not isinstance(error, KeyNotFound | Damaged):
+            self._failures.note(store)
 
 
 class Paper:
