@@ -100,6 +100,14 @@ GUARDS: Final = (
         "",
         ("tests/log/write/test_objects_writer.py::test_every_object_is_named_however_much_room_is_left",),
     ),
+    Guard(
+        "uploads-at-once",
+        "A task of thousands of topics has no thousands of threads.",
+        "sparklog/log/write/task_memory.py",
+        "len(self._uploading) >= _UPLOADS_AT_ONCE or ",
+        "",
+        ("tests/log/write/test_topic_writer.py::test_small_objects_are_uploaded_a_few_at_a_time",),
+    ),
     # ---- a replicated upload ----------------------------------------------------------------------------
     Guard(
         "lane-deadline",
