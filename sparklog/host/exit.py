@@ -1,4 +1,4 @@
-"""A hook for the end of the program, called while threads and executors still work."""
+"""Hooks for the end of the program: while threads and executors still work, and after the last work of theirs."""
 
 from __future__ import annotations
 
@@ -19,3 +19,17 @@ def at_program_end(call: Callable[[], None]) -> None:
     if register is not None:
         register(call)
     atexit.register(call)
+
+
+def at_very_end(call: Callable[[], None]) -> None:
+    """Call `call` in the main thread after all calls of `at_program_end`, just before the interpreter ends."""
+    _last.append(call)
+
+
+_last: list[Callable[[], None]] = []
+
+
+@atexit.register  # when this module is imported: functions that were registered later are called before
+def _call_last() -> None:
+    for call in _last:
+        call()

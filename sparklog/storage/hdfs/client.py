@@ -14,7 +14,6 @@ process makes its client only after that time.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import errno
 import os
@@ -32,6 +31,7 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import InvalidInput
 from sparklog.host.clock import monotonic_s, sleep_s
 from sparklog.host.deadline import Deadline
+from sparklog.host.exit import at_very_end
 from sparklog.host.extras import needed
 from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, read_values
@@ -224,6 +224,9 @@ class _Worker:
     def begin(self, function: Callable[[], T]) -> _PendingCall[T]:
         answer = _PendingCall(function)
         _process.running.add(answer)
+        if _process.is_over:
+            _process.running.discard(answer)
+            raise CallFailed(HdfsFailure.UNREACHABLE, "the program has ended")
         self._given.put(answer)
         return answer
 
@@ -248,6 +251,7 @@ class _Process:
         self.user: str | None = None  # this process's user of HDFS, if a setting named one
         self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
         self.first_client_s = 0.0  # no client is made before this monotonic time
+        self.is_over = False  # no call begins any more
 
     def worker(self) -> _Worker:
         try:
@@ -259,16 +263,20 @@ class _Process:
 _process = _Process()
 
 
-@atexit.register
-def _wait_for_running() -> None:
-    """Wait up to a second for running calls: a call that returns while the interpreter ends aborts the process.
+def _end_calls() -> None:
+    """Let no call begin any more, and wait up to a second for those that run.
 
-    The reason: CPython before 3.14 ends the thread of such a call by unwinding its stack, which Rust takes for a crash.
-    A call that still runs after this wait is unlikely to return at just that moment.
+    A call that returns while the interpreter ends aborts the process: CPython before 3.14 ends the thread of such a
+    call by unwinding its stack, which Rust takes for a crash. A call that still runs after this wait is unlikely to
+    return at just that moment, but a daemon thread may call again and again.
     """
+    _process.is_over = True
     end_s = monotonic_s() + _LAST_WAIT_S
     for answer in list(_process.running):
         answer.wait_until(end_s)
+
+
+at_very_end(_end_calls)
 
 
 def _reset_after_fork() -> None:
