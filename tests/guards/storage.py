@@ -420,7 +420,7 @@ GUARDS: Final = (
         "hdfs-last-call",
         "Nor does one that a daemon thread begins at the very end.",
         "sparklog/storage/hdfs/client.py",
-        "        if _process.is_over:",
+        "        if _process.is_over and threading.current_thread() is not threading.main_thread():",
         "        if False:",
         ("tests/storage/test_hdfs_exit.py::test_calls_that_nobody_waits_for_do_not_abort_the_end_of_their_process",),
     ),

@@ -33,8 +33,9 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     offset if an unclean election gave up records below that offset after the position was taken. The log start is not
     checked.
 
-    If the epoch history no longer has the position's epoch, the epoch before that one counts instead. Then the result
-    may be too low, because records that were given up before the position was taken may count, too.
+    The result may be too low in two cases, because records that were given up before the position was taken count, too:
+    if a rewrite gave up records of the position's own epoch, and if the epoch history no longer has that epoch, so that
+    the one before it counts instead.
 
     Raises InconsistentClusterId (the position belongs to another cluster), UnknownTopicOrPartition (the topic was
     deleted, or created again), UnknownLeaderEpoch (the epoch is newer than this state).
@@ -54,7 +55,8 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     epoch, end = ended
     begin = dict(value.epochs).get(epoch, Offset(0))
     newest = position.leader_epoch == value.leader_epoch
-    given_up = (lost.start for lost in value.lost if not newest and begin <= lost.start < end)
+    # A range may begin before the epoch: those of two elections are one if nothing is left between them.
+    given_up = (max(lost.start, begin) for lost in value.lost if not newest and lost.end > begin and lost.start < end)
     return min([position.offset, *given_up])
 
 

@@ -224,7 +224,7 @@ class _Worker:
     def begin(self, function: Callable[[], T]) -> _PendingCall[T]:
         answer = _PendingCall(function)
         _process.running.add(answer)
-        if _process.is_over:
+        if _process.is_over and threading.current_thread() is not threading.main_thread():
             _process.running.discard(answer)
             raise CallFailed(HdfsFailure.UNREACHABLE, "the program has ended")
         self._given.put(answer)
@@ -251,7 +251,7 @@ class _Process:
         self.user: str | None = None  # this process's user of HDFS, if a setting named one
         self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
         self.first_client_s = 0.0  # no client is made before this monotonic time
-        self.is_over = False  # no call begins any more
+        self.is_over = False  # only the main thread may begin a call
 
     def worker(self) -> _Worker:
         try:
@@ -264,7 +264,7 @@ _process = _Process()
 
 
 def _end_calls() -> None:
-    """Let no call begin any more, and wait up to a second for those that run.
+    """Let no thread but the main one begin calls any more, and wait up to a second for those that run.
 
     A call that returns while the interpreter ends aborts the process: CPython before 3.14 ends the thread of such a
     call by unwinding its stack, which Rust takes for a crash. A call that still runs after this wait is unlikely to
