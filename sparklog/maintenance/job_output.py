@@ -18,11 +18,11 @@ PROGRESS_EVERY_MS = 5_000
 class JobOutput:
     """Writes to a stream; the default is stderr, so that stdout stays free for a JSON document.
 
-    If the stream's reader has left, the output is discarded, and the job continues.
+    If the stream's reader has left, or there is no stderr, the output is discarded, and the job continues.
     """
 
     def __init__(self, console: TextIO | None, clock: Clock) -> None:
-        self._console = console or sys.stderr
+        self._console: TextIO | None = console or sys.stderr  # None: the process has no stderr
         self._clock = clock
         self._last_progress_ms = clock.monotonic_ms()
         self._said: frozenset[str] = frozenset()
@@ -90,5 +90,6 @@ class JobOutput:
         self._print(text_table(rows, row(f"and {rest:,} more" if rest > 0 else "all", planned, "")))
 
     def _print(self, text: str) -> None:
-        print_to(self._console, text)
-        flush(self._console)
+        if self._console is not None:
+            print_to(self._console, text)
+            flush(self._console)

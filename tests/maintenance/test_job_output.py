@@ -55,3 +55,12 @@ def test_a_job_goes_on_when_nobody_reads_its_output_any_more(monkeypatch: pytest
         output = JobOutput(sys.stdout if dry_run else None, HandClock())
         output.plan("roll", "segments", [], Work(), Work(), ["a note"])
         output.end(JobReport("roll", "file:///c", dry_run, 1, 2, 3, Work(), Work(), 0, (), DeletionResult(), 0, (), 0))
+
+
+def test_a_job_goes_on_in_a_process_without_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    JobOutput(None, HandClock()).say("nobody reads this")
+    monkeypatch.undo()
+    assert capsys.readouterr().out == ""
