@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -31,6 +31,7 @@ from sparklog.core.lookup import registered_store
 from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.daemon import in_daemon
 from sparklog.host.dice import Dice, SystemDice
 from sparklog.log.incarnation import Incarnation, read_incarnation
 from sparklog.log.objects.object_copy import fetch_in_life
@@ -84,7 +85,7 @@ class AgentRun:
             while not agent.ended:
                 for request in requests:
                     if isinstance(request, AwaitNews):  # not in the pool: its end would wait for the coordinator
-                        threading.Thread(target=self._perform, args=(request,), daemon=True).start()
+                        in_daemon(partial(self._perform, request), "sparklog-news")
                     else:
                         pool.submit(self._perform, request)
                 requests = self._step(self._wait())

@@ -22,7 +22,6 @@ from typing import Final
 from sparklog.chain.chain_requests import FIRST_PAUSE_MS
 from sparklog.client.asked_coordinator import AskedCoordinator
 from sparklog.client.commits.client_committer import ClientCommitter
-from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.pauses import longer
 from sparklog.core.purgatory import Records, Replicated, WaitCondition, is_done
@@ -30,6 +29,7 @@ from sparklog.core.types import EntryNumber
 from sparklog.host.bell import Bell
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.wire.messages import WaitReply
 
 ROUND_MS: Final = 5_000  # a coordinator that hangs is noticed after this and the grace for its reply
@@ -44,7 +44,7 @@ class Waiting:
         self._committer = committer
         self._follower = committer.follower
         self._looks = 0  # looks begun so far
-        self._silent: tuple[str, int] | None = None  # the coordinator's name, and the time until it may be asked again
+        self._failures = RecentFailures(lambda: self.clock.monotonic_ms(), SILENT_MS)  # of coordinators, by name
 
     def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
         """Create a watch for one caller that waits, perhaps several times in a row.
@@ -74,14 +74,14 @@ class Waiting:
         try:
             return self._committer.wait(known, wanted, seen, min(longest_ms, ROUND_MS))
         except SparklogError:  # it is gone, or too busy, or something else is at its address: read the chain
-            self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS
+            self._failures.note(known.name)
             return None
 
     @property
     def can_ask(self) -> bool:
         """True if a coordinator is in force and no request to it has failed within the last SILENT_MS."""
         known = self._follower.state.coordinator
-        return known.in_force and not self._is_silent(known)
+        return known.in_force and not self._failures.is_recent(known.name)
 
     def look(self, pause_ms: float, bell: Bell | None = None) -> None:
         """Pause, then read the chain, unless meanwhile another caller has begun to read it or a new entry has come.
@@ -106,10 +106,6 @@ class Waiting:
         """
         with suppress(StoreUnavailable):
             self._follower.catch_up()
-
-    def _is_silent(self, known: Coordinator) -> bool:
-        silent = self._silent
-        return silent is not None and silent[0] == known.name and self.clock.monotonic_ms() < silent[1]
 
 
 class Watch:

@@ -11,17 +11,19 @@ import msgspec
 from sparklog.chain.owner import check_owner
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import Damaged, KeyNotFound, SparklogError
 from sparklog.core.names.store_addresses import is_relative
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
-from sparklog.log.store_failures import OF_THIS_PROCESS, StoreFailures
+from sparklog.host.clock import SystemClock
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store, registered_url
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
+FAILED_READS: Final = RecentFailures(SystemClock().monotonic_ms)  # of stores, by address
 
 # Environment variables that each kind of store's client reads by itself, without the secret ones.
 _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -79,7 +81,7 @@ def addresses_to_carry(addresses: StoreAddresses) -> StoreAddresses:
 class Stores:
     """Opens registered stores, each on its first use. Each process creates its own object of this class."""
 
-    def __init__(self, addresses: StoreAddresses, failures: StoreFailures = OF_THIS_PROCESS) -> None:
+    def __init__(self, addresses: StoreAddresses, failures: RecentFailures = FAILED_READS) -> None:
         self.addresses = addresses
         self._zone = os.environ.get(ZONE_VARIABLE) or addresses.zone
         self._failures = failures
@@ -137,7 +139,8 @@ class Stores:
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
         """Record a failed read, so that the store is tried last for a while. Missing or damaged objects don't count."""
-        self._failures.note(self._address(store), error)
+        if not isinstance(error, KeyNotFound | Damaged):
+            self._failures.note(self._address(store))
 
     def has_failed(self, store: StoreId) -> bool:
         """True if a read from this store failed in this process less than FAILED_FOR_MS ago."""

@@ -48,7 +48,6 @@ def compact_range(
     chosen = [offset for offset in records["offset"].to_pylist() if kept(offset)]
     lanes = StoreLanes(stores, incarnations, 30_000)
     made = compact(parts, np.array(chosen, np.int64), target, stores, lanes, lambda: UploadId(new_id()))
-    lanes.close()
     start, end = Offset(offsets[0]), Offset(offsets[1])
     policy = described.config.get("cleanup.policy")
     cluster.alter(topic, config={"cleanup.policy": "compact"})

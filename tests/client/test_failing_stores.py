@@ -21,8 +21,8 @@ from sparklog.core.errors import (
     StoreReadOnly,
 )
 from sparklog.core.types import StoreId
+from sparklog.host.recent_failures import FAILED_FOR_MS, RecentFailures
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.log.write import store_lanes
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
@@ -132,7 +132,7 @@ def test_a_follower_that_hangs_holds_up_one_write_and_the_next_after_a_while(
     assert replicas(cluster) == "a:ac a4 b3 c4"
     cluster.submit(AgentUp(B, cluster.connection.follower.state.stores[B].registration))
     now_ms = [0]
-    monkeypatch.setattr(task_upload, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
+    monkeypatch.setattr(task_upload, "SLOW_HERE", RecentFailures(lambda: now_ms[0]))
     monkeypatch.setattr(store_lanes, "CATCHING_UP_WAIT_MS", 1)
     hangs, go_on = threading.Event(), threading.Event()
     hung: list[str] = []
@@ -166,9 +166,9 @@ def test_a_slow_store_is_written_to_if_there_is_no_other(
 ) -> None:
     plan, _ = uploaded(cluster, "3")
     plan = msgspec.structs.replace(plan, catching_up=(A, B, C))
-    slow = StoreFailures(lambda: 0)
+    slow = RecentFailures(lambda: 0)
     monkeypatch.setattr(task_upload, "SLOW_HERE", slow)
     for name in "abc":
-        slow.note(f"{plan.addresses.urls[StoreId(name)]} of {plan.addresses.cluster}", dead(name))
+        slow.note(f"{plan.addresses.urls[StoreId(name)]} of {plan.addresses.cluster}")
     written = upload_task_rows(plan, pa.table({"value": ["3"]}).to_batches())
     assert [holder.store for holder in written.objects[0].holders] == [A, B, C]

@@ -12,7 +12,7 @@ from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.core.cost.request_costs import PART_BYTES
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.write.task_objects import WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from tests.cost_table import PAGE, list_prices
 from tests.docs.clean_shell import in_clean_shell
 

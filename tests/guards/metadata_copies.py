@@ -342,7 +342,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-avoided",
         "A store that failed is tried last for a while: otherwise every entry waits for it.",
         "sparklog/chain/mirror/mirrors.py",
-        "        failures[lane.store] = str(error)\n        self._avoid(lane)\n",
+        "        failures[lane.store] = str(error)\n        self._failures.note(lane)\n",
         "        failures[lane.store] = str(error)\n",
         (f"{_COPIES}test_a_store_that_failed_is_tried_last_from_then_on",),
     ),

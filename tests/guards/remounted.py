@@ -13,7 +13,7 @@ GUARDS: Final = (
         "upload-below-mount",
         "An object that was uploaded below a disk that is back by the last look is not on that disk.",
         "sparklog/log/write/replicated_upload.py",
-        "check_incarnation(store, copy.lane.incarnation, (self._key,))",
+        "check_incarnation(store, copy.lane.incarnation, (key,))",
         "check_incarnation(store, copy.lane.incarnation)",
         _BELOW,
         "names-append or names-roll",

@@ -118,7 +118,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "waiting-silent",
         "A client whose coordinator can't be asked looks at the chain itself.",
         "sparklog/client/waiting.py",
-        "            self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS\n            return None",
+        "            self._failures.note(known.name)\n            return None",
         "            return WaitReply(self.newest, False)",
         (f"{_CLIENT}test_while_no_coordinator_can_be_asked_it_looks_and_asks_again_now_and_then",),
     ),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparklog.host.clock import sleep_s
 from sparklog.log.records_schema import canonical
-from sparklog.log.write.task_objects import WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.storage.local.store import LocalStore
 from tests.kit.faulty_store import ALWAYS, FaultyStore
 from tests.log.written_log import writer

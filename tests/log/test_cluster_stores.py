@@ -17,10 +17,10 @@ from sparklog.core.commands import AgentDown, AgentUp
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, StoreAccessDenied, StoreUnavailable
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import StoreId
+from sparklog.host.recent_failures import FAILED_FOR_MS, RecentFailures
 from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.read.first_holder import first_answer
 from sparklog.log.read.scan import scan
-from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from tests.kit.hand_clock import HandClock
@@ -41,7 +41,7 @@ def clock() -> HandClock:
 
 def stores(clock: HandClock, zone: str = "", zones: dict[StoreId, str] = ZONES) -> Stores:
     urls = {each: f"memory://order-{each}" for each in ZONES}
-    return Stores(StoreAddresses("memory://order", urls, zones=zones, zone=zone), StoreFailures(clock.monotonic_ms))
+    return Stores(StoreAddresses("memory://order", urls, zones=zones, zone=zone), RecentFailures(clock.monotonic_ms))
 
 
 def held_by(log: WrittenLog, holders: str) -> SliceToRead:
@@ -120,7 +120,7 @@ def test_a_dead_store_is_remembered_by_all_readers_of_a_process_until_it_may_be_
 
 def test_a_store_that_cannot_be_opened_is_asked_last_too(log: WrittenLog, clock: HandClock) -> None:
     urls = {StoreId("a"): "nowhere://a", StoreId("b"): "memory://order-b"}
-    asked = Stores(StoreAddresses("memory://order", urls), StoreFailures(clock.monotonic_ms))
+    asked = Stores(StoreAddresses("memory://order", urls), RecentFailures(clock.monotonic_ms))
     first_answer(asked, held_by(log, "ab"), "orders", parts_of(log)[0].slice.start, lambda store, key: store)
     assert order(asked, log, "ab") == "ba"
 

@@ -14,7 +14,7 @@ from sparklog.log.batch import BatchEncoder, crc32c, decodings, place_of
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
-from sparklog.log.write.task_objects import WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from tests.jvm.hostile import Places, bomb
 
 # Numbers of field nodes and buffers of RAW_SCHEMA

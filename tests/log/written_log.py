@@ -29,14 +29,14 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.incarnation import Incarnation
 from sparklog.log.read.object_reader import read_slice
 from sparklog.log.records_schema import READ_SCHEMA, canonical
-from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.objects_writer import WriteTarget
+from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.store_lanes import StoreLanes
-from sparklog.log.write.task_objects import TaskObjects, WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.log.write.topic_writer import TopicWriter
 from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.memory import MemoryStore
@@ -262,7 +262,7 @@ def range_of(slices: Iterable[SliceToRead], start: int, end: int) -> RangeToRead
 def stores_of(log: WrittenLog, **others: object) -> Stores:
     """The stores of a log: "a" is its own; others by id. Time stands still, and no failure of another test counts."""
     urls = {StoreId(each): f"memory://written-log-{each}" for each in ("a", *others)}
-    stores = Stores(StoreAddresses("memory://written-log", urls), StoreFailures(lambda: 0))
+    stores = Stores(StoreAddresses("memory://written-log", urls), RecentFailures(lambda: 0))
     stores._open[StoreId("a")] = log.store
     for name, store in others.items():
         stores._open[StoreId(name)] = store  # type: ignore[assignment]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sparklog.core.errors import (
+    Damaged,
+    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
     StoreFull,
@@ -21,8 +23,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Holder, StoreId
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.store_failures import StoreFailures
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import INCARNATION
 from tests.kit.dict_store import DictStore
@@ -147,7 +149,7 @@ class OpenStores:
     def __init__(self, world: World, process: Process | None = None) -> None:
         self._world = world
         self._process = process
-        self._failures = StoreFailures(lambda: world.now_ms)
+        self._failures = RecentFailures(lambda: world.now_ms)
 
     def get(self, store: StoreId) -> DictStore | View:
         found = self._world.stores[store]
@@ -163,7 +165,8 @@ class OpenStores:
         return sorted(part.stores, key=self._failures.is_recent)
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
-        self._failures.note(store, error)
+        if not isinstance(error, KeyNotFound | Damaged):
+            self._failures.note(store)
 
 
 class Paper:

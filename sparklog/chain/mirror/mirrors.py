@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Final
 
 from sparklog.chain.chain_requests import MirrorEntry
@@ -25,10 +27,12 @@ from sparklog.core.errors import InconsistentClusterId, NotEnoughReplicasAfterAp
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
+from sparklog.host.daemon import in_daemon
+from sparklog.host.fork import OwnerProcess
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.storage.object_store import ObjectStore
 
 PATIENCE_MS: Final = 2_000  # for a store that does not answer, while another store can take its place
-AVOIDED_MS: Final = 30_000  # for this long after it failed, a store is used only if there are too few others
 SNAPSHOT_WAIT_MS: Final = 30_000
 
 OpenStore = Callable[[ClusterState, StoreId], ObjectStore]
@@ -38,34 +42,31 @@ _SYSTEM = SystemClock()
 
 
 class _Lane:
-    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time. `error`: its error."""
+    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time."""
 
     def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
         self.mirror = mirror
-        self.error: BaseException | None = None
-        self.avoided_until_ms = 0
-        self._thread: threading.Thread | None = None
+        self._extending: tuple[OwnerProcess, Future[None]] | None = None
 
     @property
     def busy(self) -> bool:
         """True if a task is running. False in a forked child, where the thread does not exist."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._extending is not None and self._extending[0].is_here and not self._extending[1].done()
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the last task, which has ended."""
+        return None if self._extending is None else self._extending[1].exception()
 
     def begin(self, request: MirrorEntry, changed: threading.Condition) -> None:
-        self.error = None
-
-        def run() -> None:
-            try:
-                self.mirror.extend(request)
-            except BaseException as error:
-                self.error = error
+        def notify(ended: Future[None]) -> None:
             with changed:
-                self._thread = None
                 changed.notify_all()
 
-        thread = self._thread = threading.Thread(target=run, name=f"sparklog-mirror-{self.store}", daemon=True)
-        thread.start()
+        extending = in_daemon(partial(self.mirror.extend, request), f"sparklog-mirror-{self.store}")
+        self._extending = OwnerProcess("mirror"), extending
+        extending.add_done_callback(notify)
 
 
 class Mirrors:
@@ -88,6 +89,7 @@ class Mirrors:
         self._check_incarnation = check_incarnation
         self._clock = clock
         self._lanes: dict[tuple[StoreId, int], _Lane] = {}
+        self._failures = RecentFailures(clock.monotonic_ms)  # of lanes
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
@@ -123,7 +125,7 @@ class Mirrors:
                     elif self._clock.monotonic_ms() >= until_ms:
                         del running[store]
                         failures[store] = RequestTimedOut(f"no answer in {duration(patience_ms)}").message
-                        self._avoid(lane)
+                        self._failures.note(lane)
                 if whole >= wanted:
                     return
                 while lanes and len(running) < wanted - whole:
@@ -142,23 +144,17 @@ class Mirrors:
     def snapshot(self, n: int) -> None:
         """Put the snapshot of entry `n` on the mirrors that this process knows to be whole. Failures are only logged.
 
-        Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for each of the others.
+        Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for the others.
         """
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
-        threads = [
-            threading.Thread(target=_mirror_snapshot, args=(mirror, n), name="sparklog-mirror-snapshot", daemon=True)
-            for mirror in mirrors
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(SNAPSHOT_WAIT_MS / 1000)
+        puts = [in_daemon(partial(_mirror_snapshot, mirror, n), "sparklog-mirror-snapshot") for mirror in mirrors]
+        wait(puts, SNAPSHOT_WAIT_MS / 1000)
 
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
         """Return True if the lane's task, which has ended, made the mirror whole up to the requested entry.
 
-        If the task failed, its error is added to `failures`, and the store is tried last for AVOIDED_MS. But
+        If the task failed, its error is added to `failures`, and the store is tried last for FAILED_FOR_MS. But
         InconsistentClusterId and interrupts are raised.
         """
         error = lane.error
@@ -169,11 +165,8 @@ class Mirrors:
         if not isinstance(error, Exception):
             raise error
         failures[lane.store] = str(error)
-        self._avoid(lane)
+        self._failures.note(lane)
         return False
-
-    def _avoid(self, lane: _Lane) -> None:
-        lane.avoided_until_ms = self._clock.monotonic_ms() + AVOIDED_MS
 
     def _too_few(
         self, state: ClusterState, whole: int, wanted: int, failures: dict[StoreId, str]
@@ -201,8 +194,7 @@ class Mirrors:
                 lanes.append(self._lane(state, store))
             except SparklogError as error:  # it can't even be opened
                 failures[store.store] = str(error)
-        now_ms = self._clock.monotonic_ms()
-        return sorted(lanes, key=lambda lane: (lane.avoided_until_ms > now_ms, lane.busy))
+        return sorted(lanes, key=lambda lane: (self._failures.is_recent(lane), lane.busy))
 
     def _check_owners(self, state: ClusterState) -> None:
         """Raise InconsistentClusterId if another chain owns a store. Stores that don't answer are skipped."""

@@ -102,7 +102,7 @@ class HolderCopies:
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)
         copies = [_Copying(lane, wanted[lane.store]) for lane in lanes.of(wanted)]
         for copying in copies:
-            copying.lane.perform(partial(self._copy, lanes, copying, command), here=False)
+            lanes.perform(copying.lane, partial(self._copy, lanes, copying, command), here=False)
         lanes.wait(copies, lambda copying: copying.ended, lambda copying: True)
         self.failures = lanes.failures()
         registrations = self._state.registrations()
@@ -113,10 +113,10 @@ class HolderCopies:
                 for number in copying.done if copying.ended else ():
                     others = [other for other in objects[number].holders if other.store != holder.store]
                     objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
-        lanes.abort()
         return msgspec.structs.replace(command, objects=tuple(objects))
 
-    def _copy(self, lanes: StoreLanes, copying: _Copying, command: Append, target: ObjectStore) -> None:
+    def _copy(self, lanes: StoreLanes, copying: _Copying, command: Append) -> None:
+        target = lanes.opened(copying.lane)
         copied = []
         for number in copying.numbers:
             copied.append(self._copy_one(command.objects[number], target))

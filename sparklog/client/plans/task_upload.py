@@ -17,7 +17,6 @@ from sparklog.core.errors import (
     InvalidRecord,
     KeyExists,
     OutcomeUnknown,
-    RequestTimedOut,
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
@@ -25,19 +24,18 @@ from sparklog.core.idempotence.producers import sequence_after, span_of
 from sparklog.core.types import NewObject, NewSlice, PartitionIndex, StoreId, TopicId, TopicPartition, UploadId
 from sparklog.host.clock import SystemClock, WaitingClock, now_us
 from sparklog.host.dice import new_id
+from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
-from sparklog.log.store_failures import StoreFailures
-from sparklog.log.write.objects_writer import WriteTarget
+from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes, reason, wiped_or_swapped
-from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
 
 _MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
-SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # stores that were too slow for writes here
+SLOW_HERE: Final = RecentFailures(SystemClock().monotonic_ms)  # stores that were too slow for writes here
 
 
 def check_arrow(rows: object) -> None:
@@ -96,7 +94,7 @@ def upload_task_rows(
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
         for store in lanes.too_slow().intersection(plan.catching_up):
-            SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was too slow"))
+            SLOW_HERE.note(_address(plan, store))
         objects.abort()
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.coordinator.leading.control import LogEvent
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
+from sparklog.host.daemon import in_daemon
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.cluster_stores import Stores
 
@@ -32,10 +34,7 @@ class Checkpointing:
         interval_ms = effective_cluster(self._follower.state.config).log_flush_offset_checkpoint_interval_ms
         if interval_ms:
             self._end = end = threading.Event()
-            thread = threading.Thread(
-                target=self._run, args=(end, interval_ms), name="sparklog-checkpoints", daemon=True
-            )
-            thread.start()
+            in_daemon(partial(self._run, end, interval_ms), "sparklog-checkpoints")
 
     def end(self) -> None:
         """Stop that thread when the process ceases to lead. A write in progress still finishes; it does no harm."""

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow as pa
 
-from sparklog.core.errors import KeyExists, OutcomeUnknown
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -28,13 +26,12 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
-from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
+from sparklog.log.write.open_object import OpenObject, not_yet_written
 from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.routing import PartitionRows
 from sparklog.log.write.row_sizes import ROW_BYTES, raw_sums
-from sparklog.log.write.task_objects import TaskObjects
-
-_UPLOAD_ATTEMPTS: Final = 3
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.log.write.task_memory import LIMITS, TaskMemory, TopicMemory, WriterLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +43,6 @@ class WriteTarget:
     partitions: int
     max_message_bytes: int
     n0: EntryNumber
-
-
-@dataclass(slots=True)
-class TopicMemory:
-    """The memory of one topic's rows that are not encoded yet.
-
-    `pending_bytes`: the rows themselves. `pinned_bytes`: an upper bound of what they keep alive, because they may be
-    Arrow slices of larger batches.
-    """
-
-    pending_bytes: int = 0
-    pinned_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -78,8 +63,9 @@ class ObjectsWriter:
 
     def __init__(
         self,
-        objects: TaskObjects,
-        memory: TopicMemory,
+        lanes: StoreLanes,
+        task: TaskMemory,
+        topic: TopicMemory,
         target: WriteTarget,
         holders: Sequence[Holder],
         *,
@@ -87,19 +73,19 @@ class ObjectsWriter:
         compression: str,
     ) -> None:
         self.written: list[tuple[NewObject, list[NewSlice]]] = []
-        self._objects = objects
-        self._memory = memory
+        self._lanes = lanes
+        self._task = task
+        self._topic = topic
         self._target = target
         self._holders = holders
+        self._has_one_store = len(holders) == 1
         self._new_upload_id = new_upload_id
         self._encoder = BatchEncoder(compression)
         self._pending: dict[PartitionIndex, _Pending] = {}
         self._pending_bytes = 0
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
         self._held_bytes = 0
-        self._open: OpenObject | None = None  # the current object, if a part of it was already streamed
-        self._closed_objects = 0
-        objects.writers.append(self)
+        self._open: OpenObject | None = None  # the current object, if the stores already have a part of it
 
     @property
     def size_bytes(self) -> int:
@@ -114,12 +100,12 @@ class ObjectsWriter:
         If both together would exceed the maximum size of a batch, the rows that were pending are encoded first, unless
         they are smaller than `smallest_full_batch_bytes`.
         """
-        limits = self._objects.limits
+        limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
         if pending is None:
             pending = self._pending[piece.partition] = _Pending()
-            self._objects.open_partitions += 1
+            self._task.open_partitions += 1
         enough = limits.smallest_full_batch_bytes
         if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
             # Joining them would copy both, only to cut them again.
@@ -148,7 +134,7 @@ class ObjectsWriter:
         self._pending[partition] = _Pending()
         self._count_pending(-pending.size_bytes)
         held = self._held.setdefault(partition, [])
-        largest = self._objects.limits.largest_batch_bytes
+        largest = self._task.limits.largest_batch_bytes
         fits = pending.size_bytes <= largest
         place = TopicPartition(self._target.topic_id, partition)
         for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
@@ -158,12 +144,12 @@ class ObjectsWriter:
 
     def _count_pending(self, size_bytes: int) -> None:
         self._pending_bytes += size_bytes
-        self._memory.pending_bytes += size_bytes
-        self._objects.pending_bytes += size_bytes
+        self._topic.pending_bytes += size_bytes
+        self._task.pending_bytes += size_bytes
 
     def _count_held(self, size_bytes: int) -> None:
         self._held_bytes += size_bytes
-        self._objects.held_bytes += size_bytes
+        self._task.held_bytes += size_bytes
 
     # ---- held -> closed -> uploaded -----------------------------------------------------------------
 
@@ -172,21 +158,22 @@ class ObjectsWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the batches that are held in memory to the current object on its store, and reuse their memory.
+        """Hand the batches that are held in memory to the stores, as a part of the current object.
 
-        Does nothing if they are smaller than `WriterLimits.streamed_from_bytes`, or if the object has several stores.
-        Call this only for a topic with one partition: with several, later batches of another partition might belong
-        before these in the object.
+        Does nothing if they are smaller than `WriterLimits.streamed_from_bytes`. Call this only for a topic with one
+        partition: with several, later batches of another partition might belong before these in the object.
         """
-        if self._held_bytes < self._objects.limits.streamed_from_bytes or len(self._holders) > 1:
+        if self._held_bytes < self._task.limits.streamed_from_bytes:
             return
         if self._open is None:
-            self._open = self.begin(here=True)
+            self._open = self._begin(here=self._has_one_store, streamed=True)
+            self._task.streaming.append(self._open)
         for batch in self._held.pop(PartitionIndex(0)):
             self._open.append(batch)
-            self._objects.streamed_bytes += batch.message.size
+            self._task.streamed_bytes += batch.message.size
         self._count_held(-self._held_bytes)
-        self._encoder.rewind()
+        if self._has_one_store:
+            self._encoder.rewind()
 
     def close(self, *, here: bool = False) -> None:
         """End the current object and, unless it is empty, start its upload.
@@ -194,16 +181,29 @@ class ObjectsWriter:
         First waits until the running uploads leave room for it. The stores' own threads upload. With `here`, and only
         if there is a single store, the calling thread does.
         """
-        self._objects.make_room_for_upload(self._pending_bytes + self._held_bytes)
+        waiting_bytes = 0 if self._open is None else self._open.held_bytes
+        self._task.make_room_for_upload(self._pending_bytes + self._held_bytes + waiting_bytes)
         batches = self._take_batches()
-        if not batches and self._open is None:
+        here = here and self._has_one_store
+        if self._open is not None:
+            closed = self._open
+            self._task.streamed_bytes -= closed.batch_bytes
+            if not here:
+                closed.continue_in_background()
+        elif batches:
+            closed = self._open = self._begin(here=here, streamed=False)
+        else:
             return
-        uploading = Uploading(self, self._open, batches, self._closed_objects, here=here and len(self._holders) == 1)
-        self._objects.streamed_bytes -= self._streamed_bytes
-        self._closed_objects += 1
+        for batch in batches:
+            closed.append(batch)
+        closed.close()
+        self._task.uploads(closed, self.written)
         self._open = None
-        uploading.start()
-        self._objects.uploads(uploading)
+
+    def abort(self) -> None:
+        """Drop the current object, if a part of it was already streamed."""
+        if self._open is not None:
+            self._open.abort()
 
     def _take_batches(self) -> list[EncodedBatch]:
         """Encode the pending rows. Return the object's batches that were not streamed, ascending by partition."""
@@ -211,77 +211,52 @@ class ObjectsWriter:
             if pending.pieces:
                 self._encode(partition)
         batches = [batch for partition in sorted(self._held) for batch in self._held[partition]]
-        self._objects.open_partitions -= len(self._pending)
+        self._task.open_partitions -= len(self._pending)
         self._pending, self._held = {}, {}
         self._count_held(-self._held_bytes)
-        if not self._memory.pending_bytes:
-            self._objects.pinned_bytes -= self._memory.pinned_bytes
-            self._memory.pinned_bytes = 0
+        if not self._topic.pending_bytes:
+            self._task.pinned_bytes -= self._topic.pinned_bytes
+            self._topic.pinned_bytes = 0
         self._encoder.forget()
         pa.default_memory_pool().release_unused()
         return batches
 
-    def begin(self, *, here: bool) -> OpenObject:
-        """Begin an object under a new name. With `here`, the calling thread writes it, else the stores' own threads."""
+    def _begin(self, *, here: bool, streamed: bool) -> OpenObject:
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
-        return OpenObject(self._objects.lanes, named, target.topic, here=here)
+        again = None if streamed else self._new_upload_id
+        return OpenObject(self._lanes, named, target.topic, here=here, new_upload_id=again)
 
 
-class Uploading:
-    """A closed object that is being uploaded. `batches`: those that were not streamed to the store before."""
+class TaskObjects:
+    """The objects of one task, which take `memory`. Not thread-safe. Add each new ObjectsWriter to `writers`."""
 
-    def __init__(
-        self,
-        writer: ObjectsWriter,
-        streamed: OpenObject | None,
-        batches: Sequence[EncodedBatch],
-        object_index: int,
-        *,
-        here: bool,
-    ) -> None:
-        self.size_bytes = sum(batch.message.size for batch in batches)
-        self._writer = writer
-        self._open = streamed
-        self._attempts = 1 if streamed is not None else _UPLOAD_ATTEMPTS
-        self._batches = batches
-        self._object_index = object_index
-        self._here = here
+    def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
+        self.lanes = lanes
+        self.memory = TaskMemory(limits)
+        self.writers: list[ObjectsWriter] = []
 
-    @property
-    def is_over(self) -> bool:
-        """True if `wait` has nothing to wait for."""
-        return self._open is not None and self._open.is_over
+    def close_largest(self) -> None:
+        """Close the largest objects until all open objects together are smaller than one object may be."""
+        while self.memory.is_full:
+            max(self.writers, key=lambda writer: writer.size_bytes).close()
 
-    def start(self) -> None:
-        """Make one attempt to upload: hand all batches to the stores, and let them publish the object."""
-        self._attempts -= 1
-        if self._open is None:
-            self._open = self._writer.begin(here=self._here)
-        elif not self._here:
-            self._open.continue_in_background()
-        for batch in self._batches:
-            self._open.append(batch)
-        self._open.close()
+    def finish(self) -> None:
+        """Close all objects, and wait until they are uploaded.
 
-    def wait(self) -> None:
-        """Wait for the stores, and add the object to the writer's `written`.
-
-        If a store may have the object and none has it for sure, the object is uploaded again under another name, at
-        most _UPLOAD_ATTEMPTS times in all; vacuum removes the earlier ones. After the last attempt, the error is
-        raised. A streamed object has only one attempt, because its batches are not in memory any more.
+        If there is only one object writer, and it has a single store, the calling thread uploads the last object.
         """
-        while True:
-            assert self._open is not None
-            try:
-                named, index = self._open.published()
-            except (KeyExists, OutcomeUnknown):
-                if not self._attempts:
-                    raise
-                self._open = None
-                self.start()
-                continue
-            self._writer.written.append((named, slices_of(self._object_index, named, index)))
-            self._batches = ()
-            return
+        alone = len(self.writers) == 1
+        if alone:
+            self.memory.await_all()
+        for writer in self.writers:
+            writer.close(here=alone)
+        self.memory.await_all()
+
+    def abort(self) -> None:
+        """Drop all objects that are not uploaded yet. Never waits for a store that has its own thread."""
+        self.memory.abort()
+        for writer in self.writers:
+            writer.abort()
+        self.writers.clear()

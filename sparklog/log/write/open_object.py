@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from sparklog.core.errors import KeyExists, OutcomeUnknown
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -28,6 +30,9 @@ from sparklog.log.write.replicated_upload import ReplicatedUpload
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import data_key
 
+_UPLOAD_ATTEMPTS: Final = 3
+_BACKLOG_BYTES: Final = 16 << 20  # how far a store may be behind the fastest before the writer waits for it
+
 
 class OpenObject:
     """Writes one data object. Call `append` any number of times, then `close` and `published`; or `abort` at any time.
@@ -36,8 +41,11 @@ class OpenObject:
     object's name and its intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the
     batches so far, without the file's header and footer: `segment.bytes` limits it.
 
-    With `here`, which needs a single store, the calling thread does all work. Otherwise the stores' own threads do it,
-    and `append` waits while any store has still to take more than `backlog_bytes` (None: it never waits).
+    With `here`, which needs a single store, the calling thread does all work. Otherwise each store has a thread for it.
+
+    With `new_upload_id`, all batches stay in memory until the object is published, so that it can be uploaded again
+    under another name. Without, the object is streamed: a batch is dropped once every store has taken it, and `append`
+    waits while any store is too far behind the fastest one. `held_bytes` is the size of what is in memory.
     """
 
     def __init__(
@@ -47,17 +55,19 @@ class OpenObject:
         topic: str,
         *,
         here: bool,
-        backlog_bytes: int | None = None,
+        new_upload_id: Callable[[], UploadId] | None = None,
         schema: pa.Schema = RAW_SCHEMA,
     ) -> None:
         self.batch_bytes = 0
         self._named = named
+        self._topic = topic
+        self._new_upload_id = new_upload_id
         self._upload = ReplicatedUpload(
             lanes,
             [holder.store for holder in named.holders],
             data_key(named, topic),
             here=here,
-            backlog_bytes=backlog_bytes,
+            backlog_bytes=_BACKLOG_BYTES if new_upload_id is None else None,
         )
         self._file = IpcFileWriter(self._upload, schema)
         self._rows: list[BatchRow] = []
@@ -66,7 +76,7 @@ class OpenObject:
         self._index: Index | None = None
 
     def continue_in_background(self) -> None:
-        """Let the stores' own threads do all further work, instead of the calling thread."""
+        """Let each store do all further work in a thread, instead of the calling thread."""
         self._upload.continue_in_background()
 
     def append(self, batch: EncodedBatch) -> None:
@@ -109,6 +119,10 @@ class OpenObject:
         self._upload.publish(memoryview(body))
 
     @property
+    def held_bytes(self) -> int:
+        return self._upload.held_bytes
+
+    @property
     def is_over(self) -> bool:
         """True if `published` has nothing to wait for."""
         return self._upload.is_over
@@ -116,11 +130,21 @@ class OpenObject:
     def published(self) -> tuple[NewObject, Index]:
         """Wait for the stores, and return the object and its index.
 
-        The holders of the returned object are the stores that have both, durably. Raises what
-        `ReplicatedUpload.holders` raises.
+        The holders of the returned object are the stores that have both, durably. If a store may have the object and
+        none has it for sure, the object is uploaded again under another name, at most _UPLOAD_ATTEMPTS times in all;
+        vacuum removes the earlier ones. Raises what `ReplicatedUpload.holders` raises. A streamed object has only one
+        attempt, because its batches are not in memory any more.
         """
         assert self._index is not None
-        stores = self._upload.holders()
+        for attempts_left in reversed(range(1 if self._new_upload_id is None else _UPLOAD_ATTEMPTS)):
+            try:
+                stores = self._upload.holders()
+                break
+            except (KeyExists, OutcomeUnknown):
+                if not attempts_left or self._new_upload_id is None:
+                    raise
+                self._named = msgspec.structs.replace(self._named, upload_id=self._new_upload_id())
+                self._upload.begin(data_key(self._named, self._topic))
         holders = tuple(holder for holder in self._named.holders if holder.store in stores)
         return msgspec.structs.replace(self._named, holders=holders), self._index
 

@@ -6,8 +6,9 @@ INCARNATION.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError
@@ -15,20 +16,24 @@ from sparklog.core.types import StoreId
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.write.store_lanes import StoreLane, StoreLanes, most_hopeful
 from sparklog.storage.keys import index_key
-from sparklog.storage.object_store import Bytes, ObjectStore, Upload
+from sparklog.storage.object_store import Bytes
 
 
 @dataclass(slots=True, eq=False)
 class _Copy:
-    """The copy of the object on one store. `waiting_bytes`: bytes that the store has still to take.
+    """The copy of the object on one store. `steps` uploads it, one part with each step.
 
-    `done`: the store has the object and its index, durably. `doubt`: an error after which the store may or may not have
-    them. If no other store has them for sure, the object must be uploaded again under another key.
+    `taken`: the number of parts that the store has taken. `waiting_bytes`: the size of those that it has still to take.
+    `part`: the one for its next step, or None if it has taken them all. `done`: the store has the object and its index,
+    durably. `doubt`: an error after which the store may or may not have them. If no other store has them for sure, the
+    object must be uploaded again under another key.
     """
 
     lane: StoreLane
-    upload: Upload | None = None
-    waiting_bytes: int = 0
+    waiting_bytes: int
+    steps: Generator[None] = field(init=False)
+    taken: int = 0
+    part: Bytes | None = None
     done: bool = False
     doubt: SparklogError | None = None
 
@@ -36,42 +41,61 @@ class _Copy:
 class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    With `here`, which needs a single store, the calling thread does all work. Otherwise the stores' own threads do it:
-    `publish` returns at once, and `write` waits only while any store that was not given up has still to take more than
-    `backlog_bytes` (None: it never waits).
+    With `here`, which needs a single store, the calling thread does all work. Otherwise each store has a thread for it,
+    and `publish` returns at once. With `backlog_bytes`, each part is dropped once every store has taken it, and `write`
+    waits while any store that was not given up has still to take more than that. Without, `write` never waits, and all
+    parts are kept, so that `begin` can upload them again. `held_bytes` is the size of the parts in memory.
     """
 
     def __init__(
         self, lanes: StoreLanes, stores: Sequence[StoreId], key: str, *, here: bool, backlog_bytes: int | None = None
     ) -> None:
+        self.held_bytes = 0
         self._here = here
         self._lanes = lanes
-        self._key = key
+        self._stores = stores
         self._backlog_bytes = backlog_bytes
-        self._copies = [_Copy(lane) for lane in lanes.of(stores)]
+        self._parts: list[Bytes | None] = []  # None: it was dropped
+        self._dropped_parts = 0
+        self._index: Bytes | None = None
+        self._is_dropped = False
+        self.begin(key)
+
+    def begin(self, key: str) -> None:
+        """Begin to upload under this key, with the parts that were written so far."""
+        self._copies = [_Copy(lane, self.held_bytes) for lane in self._lanes.of(self._stores)]
+        for copy in self._copies:
+            copy.steps = self._upload(copy, key)
+        self._continue()
 
     def continue_in_background(self) -> None:
-        """Let the stores' own threads do all further work, instead of the calling thread."""
-        for copy in self._copies:
-            if copy.upload is not None:
-                copy.lane.adopt(copy.upload)
-        self._here = False
+        """Let each store do all further work in a thread, instead of the calling thread."""
+        if self._here:
+            self._here = False
+            self._continue()
 
     def write(self, body: Bytes) -> None:
         """Append bytes, which must not change until every store has taken them. Raises an error if no store is left."""
         size_bytes = memoryview(body).nbytes
-        for copy in self._live():
-            with self._lanes.changed:
+        with self._lanes.changed:
+            self._parts.append(body)
+            self.held_bytes += size_bytes
+            for copy in self._copies:
                 copy.waiting_bytes += size_bytes
-            copy.lane.perform(partial(self._write, copy, body, size_bytes, self._here), here=self._here)
-        if self._backlog_bytes is not None:
+            self._lanes.changed.notify_all()
+        if self._here:
+            self._continue()
+        elif self._backlog_bytes is not None:
             self._lanes.wait(self._copies, self._has_room, self._has_room)
         self._check_any()
 
     def publish(self, index: Bytes) -> None:
         """Let the stores complete the object, then put `index` beside it."""
-        for copy in self._live():
-            copy.lane.perform(partial(self._publish, copy, index), here=self._here)
+        with self._lanes.changed:
+            self._index = index
+            self._lanes.changed.notify_all()
+        if self._here:
+            self._continue()
 
     @property
     def is_over(self) -> bool:
@@ -88,27 +112,32 @@ class ReplicatedUpload:
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:
             holders = frozenset(copy.lane.store for copy in self._copies if copy.done)
-            doubts = [copy for copy in self._copies if copy.doubt is not None]
+            doubts = [(copy.lane, copy.doubt) for copy in self._copies if copy.doubt is not None]
         if not holders:
-            for copy in doubts:
-                if copy.doubt is not None and copy.lane.failure is None:
-                    raise copy.doubt
+            for lane, doubt in doubts:
+                if lane.failure is None:
+                    raise doubt
             self._check_any()
-        for copy in doubts:
-            if copy.doubt is not None:
-                copy.lane.give_up(copy.doubt)
+        for lane, doubt in doubts:
+            self._lanes.give_up(lane, doubt)
+        self._drop()
         return holders
 
     def abort(self) -> None:
-        """Drop what was written. Does nothing after `publish`.
+        """Drop what no store has published yet. May be called at any time, even twice.
 
-        If the stores' own threads do the upload, they also drop it, and this call returns at once.
+        If the stores have threads of their own, these drop it, and this call returns at once.
         """
-        for copy in self._live():
-            copy.lane.perform(partial(self._abort, copy), here=self._here)
+        self._drop()
+        if self._here:
+            for copy in self._copies:
+                copy.steps.close()
 
-    def _live(self) -> list[_Copy]:
-        return [copy for copy in self._copies if copy.lane.failure is None]
+    def _continue(self) -> None:
+        """Upload to each store: as far as there are parts, or in a thread to the end."""
+        for copy in self._copies:
+            if copy.lane.failure is None:
+                self._lanes.perform(copy.lane, partial(self._run, copy), here=self._here)
 
     def _check_any(self) -> None:
         """Raise one error for all stores if each of them was given up."""
@@ -120,37 +149,76 @@ class ReplicatedUpload:
         assert self._backlog_bytes is not None
         return copy.lane.failure is None and copy.waiting_bytes <= self._backlog_bytes
 
-    # ---- steps, in the lane of a copy ---------------------------------------------------------------
-
-    def _write(self, copy: _Copy, body: Bytes, size_bytes: int, here: bool, store: ObjectStore) -> None:
-        if copy.upload is None:
-            copy.upload = copy.lane.opened(store.upload(self._key), here=here)
-        copy.upload.write(body)
+    def _drop(self) -> None:
+        """Free the parts: the thread of a store that hangs must not keep them in memory."""
         with self._lanes.changed:
-            copy.waiting_bytes -= size_bytes
+            self._is_dropped = True
+            self._parts, self.held_bytes = [], 0
             self._lanes.changed.notify_all()
 
-    def _publish(self, copy: _Copy, index: Bytes, store: ObjectStore) -> None:
-        assert copy.upload is not None
+    # ---- one store, in its thread -------------------------------------------------------------------
+
+    def _upload(self, copy: _Copy, key: str) -> Generator[None]:
+        """Upload to one store: a step writes the next part, and the last one publishes."""
+        store = self._lanes.opened(copy.lane)
+        upload = store.upload(key)
+        doubt = None
         try:
-            copy.upload.publish()
-            copy.lane.ended(copy.upload)
-            store.put_if_absent(index_key(self._key), index)
+            while copy.part is not None:
+                upload.write(copy.part)
+                self._note_taken(copy)
+                yield
+            upload.publish()
+            assert self._index is not None
+            store.put_if_absent(index_key(key), self._index)
+            check_incarnation(store, copy.lane.incarnation, (key,))
         except (KeyExists, OutcomeUnknown) as error:
-            self._abort(copy, store)
-            with self._lanes.changed:
-                copy.doubt = error
-                self._lanes.changed.notify_all()
-            return
-        check_incarnation(store, copy.lane.incarnation, (self._key,))
+            doubt = error
+        finally:
+            with suppress(Exception):  # `remove_abandoned` drops the upload later
+                upload.abort()
         with self._lanes.changed:
-            copy.done = copy.lane.failure is None
+            copy.doubt = doubt
+            copy.done = doubt is None and copy.lane.failure is None
             self._lanes.changed.notify_all()
 
-    def _abort(self, copy: _Copy, store: ObjectStore) -> None:
-        if copy.upload is not None:
-            copy.lane.ended(copy.upload)
-            copy.upload.abort()
+    def _run(self, copy: _Copy) -> None:
+        """Perform the steps of a store: here as many as there are parts, in its thread all of them."""
+        while self._has_next_step(copy):
+            next(copy.steps, None)
+        if not self._here:
+            copy.steps.close()
+
+    def _has_next_step(self, copy: _Copy) -> bool:
+        """Set the part for the next step. In a store's thread, wait for it. False if there is none, or no more."""
+        with self._lanes.changed:
+            while not self._is_dropped and copy.lane.failure is None and not _is_settled(copy):
+                is_whole = copy.taken == len(self._parts)
+                if not is_whole or self._index is not None:
+                    copy.part = None if is_whole else self._parts[copy.taken]
+                    return True
+                if self._here:
+                    return False
+                self._lanes.changed.wait()
+        return False
+
+    def _note_taken(self, copy: _Copy) -> None:
+        assert copy.part is not None
+        with self._lanes.changed:
+            copy.waiting_bytes -= memoryview(copy.part).nbytes
+            copy.taken += 1
+            copy.part = None
+            if self._backlog_bytes is not None and not self._is_dropped:
+                self._drop_taken()
+            self._lanes.changed.notify_all()
+
+    def _drop_taken(self) -> None:
+        """Drop the parts that every store has taken."""
+        taken = min((copy.taken for copy in self._copies if copy.lane.failure is None), default=0)
+        for at in range(self._dropped_parts, taken):
+            self.held_bytes -= memoryview(self._parts[at] or b"").nbytes
+            self._parts[at] = None
+        self._dropped_parts = max(self._dropped_parts, taken)
 
 
 def _is_done(copy: _Copy) -> bool:

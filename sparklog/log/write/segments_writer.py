@@ -38,7 +38,6 @@ from sparklog.log.write.store_lanes import StoreLanes
 
 FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones
 _MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
-_BACKLOG_BYTES: Final = 16 << 20  # how far a store may be behind the fastest before the writer waits for it
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
@@ -242,6 +241,5 @@ class SegmentsWriter:
             named,
             target.topic,
             here=len(target.holders) == 1,
-            backlog_bytes=_BACKLOG_BYTES,
             schema=self._schema,
         )

@@ -1,4 +1,4 @@
-"""The stores that one task writes to. Each has a thread, so that all get the same bytes at the same time.
+"""The stores that one task writes to. Each has its own threads, so that all get the same bytes at the same time.
 
 A store that fails is given up for the rest of the task. So is a store that delays the task for more than
 `replica.lag.time.max.ms` in total. The delay is the time that the task waits for the store while at least one other
@@ -11,19 +11,17 @@ the task for CATCHING_UP_WAIT_MS only.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
+from sparklog.host.daemon import in_daemon
 from sparklog.log.incarnation import AnotherIncarnation
-from sparklog.storage.object_store import ObjectStore, Upload
-
-Step = Callable[[ObjectStore], None]
+from sparklog.storage.object_store import ObjectStore
 
 CATCHING_UP_WAIT_MS: Final = 500
 
@@ -36,115 +34,20 @@ class OpensStores(Protocol):
     def get(self, store: StoreId) -> ObjectStore: ...
 
 
+@dataclass(slots=True, eq=False)
 class StoreLane:
-    """One store of a task. It performs steps one after the other, and stops at the first failure.
+    """One store of a task.
 
     `failure` is the reason why the store was given up, or None. `held_up_ms` is the total time that the task has waited
     for this store while another one was ahead; `limit_ms` is its limit. `incarnation` is the store's registered
     INCARNATION.
     """
 
-    def __init__(
-        self,
-        store: StoreId,
-        incarnation: str,
-        limit_ms: int,
-        open_store: Callable[[], ObjectStore],
-        changed: threading.Condition,
-    ) -> None:
-        self.store = store
-        self.incarnation = incarnation
-        self.limit_ms = limit_ms
-        self.failure: BaseException | None = None
-        self.held_up_ms = 0
-        self._open = open_store
-        self._opened: ObjectStore | None = None
-        self._changed = changed
-        self._steps: deque[Step] = deque()
-        self._uploads: list[Upload] = []  # neither published nor aborted, of this lane's thread
-        self._uploads_here: list[Upload] = []  # likewise, of the calling thread
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def perform(self, step: Step, *, here: bool) -> None:
-        """Perform a step: with `here` now, in the calling thread; otherwise later, in the lane's own thread.
-
-        An error of the step becomes the lane's failure.
-        """
-        if here:
-            if self.failure is None:
-                self._run(step, here=True)
-            return
-        with self._changed:
-            if self.failure is not None:
-                return
-            self._steps.append(step)
-            if self._thread is None:
-                # A daemon: a store that never answers must not keep the process alive.
-                self._thread = threading.Thread(target=self._work, name=f"sparklog-store-{self.store}", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
-
-    def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, so that it is aborted if the lane fails. Return the upload.
-
-        Only the thread that writes to an upload aborts it: with `here` the calling thread, else the lane's own thread.
-        """
-        with self._changed:
-            (self._uploads_here if here else self._uploads).append(upload)
-        return upload
-
-    def adopt(self, upload: Upload) -> None:
-        """Let only the lane's own thread write to this upload from now on."""
-        self.ended(upload)
-        self.opened(upload, here=False)
-
-    def ended(self, upload: Upload) -> None:
-        """Forget an upload that was published or aborted."""
-        with self._changed:
-            for uploads in (self._uploads, self._uploads_here):
-                uploads[:] = [other for other in uploads if other is not upload]
-
-    def give_up(self, failure: BaseException) -> None:
-        """Perform no more steps. Unfinished uploads are aborted later, by the threads that write to them."""
-        with self._changed:
-            if self.failure is None:
-                self.failure = failure
-            self._steps.clear()
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Let the lane's thread end after its last step; don't wait. Abort unfinished uploads of the calling thread."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._abort(self._uploads_here)
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._steps and not self._closed and self.failure is None:
-                    self._changed.wait()
-                if not self._steps or self.failure is not None:
-                    break
-                step = self._steps.popleft()
-            self._run(step, here=False)
-            del step  # with the bytes that it writes
-        self._abort(self._uploads)
-
-    def _run(self, step: Step, *, here: bool) -> None:
-        try:
-            if self._opened is None:
-                self._opened = self._open()
-            step(self._opened)
-        except BaseException as error:
-            self._abort(self._uploads_here if here else self._uploads)
-            self.give_up(error)
-
-    def _abort(self, uploads: list[Upload]) -> None:
-        while uploads:
-            with suppress(Exception):  # `remove_abandoned` drops the upload later
-                uploads.pop().abort()
+    store: StoreId
+    incarnation: str
+    limit_ms: int
+    failure: BaseException | None = None
+    held_up_ms: int = 0
 
 
 class StorePart(Protocol):
@@ -157,11 +60,10 @@ P = TypeVar("P", bound=StorePart)
 
 
 class StoreLanes:
-    """The lanes of one task, each begun on first use. Call all methods from one thread.
+    """The lanes of one task. Call all methods but `opened` and `give_up` from one thread.
 
-    At the end call `close`, `abort`, or `close` and then `abort`. `incarnations` has the registered INCARNATION of each
-    store. Each store may delay the task by `lag_time_max_ms` in total, those in `catching_up` by at most
-    CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
+    `incarnations` has the registered INCARNATION of each store. Each store may delay the task by `lag_time_max_ms` in
+    total, those in `catching_up` by at most CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
     """
 
     def __init__(
@@ -187,6 +89,34 @@ class StoreLanes:
         """Return the lanes of these stores, in the same order."""
         return [self._lane(store) for store in stores]
 
+    def opened(self, lane: StoreLane) -> ObjectStore:
+        """Return the store of a lane."""
+        return self._stores.get(lane.store)
+
+    def perform(self, lane: StoreLane, work: Callable[[], None], *, here: bool) -> None:
+        """Do some work on a store: with `here` now, in the calling thread; otherwise in a thread of its own.
+
+        The store is given up if the work raises an error. The work must end once it is given up.
+        """
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self.give_up(lane, error)
+
+        if here:
+            run()
+        else:
+            in_daemon(run, f"sparklog-store-{lane.store}")
+
+    def give_up(self, lane: StoreLane, failure: BaseException) -> None:
+        """Ask the store for nothing more in this task. Does nothing if it was given up before."""
+        with self.changed:
+            if lane.failure is None:
+                lane.failure = failure
+            self.changed.notify_all()
+
     def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
         """Wait until each part is done or its store is given up.
 
@@ -203,7 +133,7 @@ class StoreLanes:
                 if left_ms <= 0:
                     for lane in late:
                         if lane.held_up_ms >= lane.limit_ms:
-                            lane.give_up(too_slow(lane.held_up_ms, lane.limit_ms))
+                            self.give_up(lane, too_slow(lane.held_up_ms, lane.limit_ms))
                     continue
                 began_ms = self._clock.monotonic_ms()
                 self._clock.wait(self.changed, left_ms)
@@ -227,34 +157,15 @@ class StoreLanes:
         """Return the stores that were wiped or swapped during the task. They have lost all objects of the task."""
         return wiped_or_swapped(self.errors())
 
-    def close(self) -> None:
-        """Let the threads end after their last steps, and drop unfinished uploads.
-
-        Never waits for a store that has its own thread.
-        """
-        for lane in self._lanes.values():
-            lane.close()
-
-    def abort(self) -> None:
-        """Give up all stores. Call this when the write has failed, or once its result is known.
-
-        Never waits for a store that has its own thread.
-        """
-        for lane in self._lanes.values():
-            lane.give_up(StoreUnavailable("the write was given up"))
-            lane.close()
-
     def _lane(self, store: StoreId) -> StoreLane:
         lane = self._lanes.get(store)
         if lane is None:
             limit_ms = self._lag_time_max_ms
             if store in self._catching_up:
                 limit_ms = min(limit_ms, CATCHING_UP_WAIT_MS)
-            lane = self._lanes[store] = StoreLane(
-                store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
-            )
+            lane = self._lanes[store] = StoreLane(store, self._incarnations[store], limit_ms)
             if store in self._left_out:
-                lane.give_up(StoreUnavailable("it was too slow for an earlier write of this process"))
+                lane.failure = StoreUnavailable("it was too slow for an earlier write of this process")
         return lane
 
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
 from sparklog.log.records_schema import TIMESTAMP
-from sparklog.log.write.objects_writer import ObjectsWriter, TopicMemory, WriteTarget
+from sparklog.log.write.objects_writer import ObjectsWriter, TaskObjects, WriteTarget
 from sparklog.log.write.raw_rows import cuts
 from sparklog.log.write.routing import split
 from sparklog.log.write.row_sizes import HEADER_BYTES, ROW_BYTES, check_sizes, cumulative_bytes, raw_sums
-from sparklog.log.write.task_objects import TaskObjects
+from sparklog.log.write.task_memory import TopicMemory
 
 
 class TopicWriter:
@@ -44,18 +44,19 @@ class TopicWriter:
         compression: str = "zstd",
     ) -> None:
         self._objects = objects
-        self._limits = objects.limits
+        self._task = objects.memory
+        self._limits = objects.memory.limits
         self._target = target
         self._stores = stores
         self._new_upload_id = new_upload_id
         self._now_us = now_us
         self._sticky = sticky
         self._compression = compression
-        self._enough_rows = objects.limits.enough_rows(target.partitions)
+        self._enough_rows = self._limits.enough_rows(target.partitions)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
-        self._memory = TopicMemory()
+        self._memory = TopicMemory()  # a part of the task's
         self._writers: dict[tuple[Holder, ...], ObjectsWriter] = {}
         self._writer_of: dict[PartitionIndex, ObjectsWriter] = {}
 
@@ -81,7 +82,7 @@ class TopicWriter:
         """Split the gathered rows by partition, and hand them to the object writers."""
         if not self._gathered_rows:
             return
-        self._objects.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
+        self._task.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
         rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
@@ -93,11 +94,11 @@ class TopicWriter:
         writers = [self._writer(piece.partition) for piece in pieces]
         for writer, piece in zip(writers, pieces, strict=True):
             writer.add(piece)
-        full_bytes = self._limits.enough_bytes(self._objects.open_partitions)
+        full_bytes = self._limits.enough_bytes(self._task.open_partitions)
         for writer, piece in zip(writers, pieces, strict=True):
             writer.encode_if_full(piece.partition, full_bytes)
         del pieces
-        if self._objects.is_full:
+        if self._task.is_full:
             self._objects.close_largest()
         elif self._target.partitions == 1:
             writers[0].stream()
@@ -155,22 +156,24 @@ class TopicWriter:
         writer = self._writers.get(holders)
         if writer is None:
             writer = self._writers[holders] = ObjectsWriter(
-                self._objects,
+                self._objects.lanes,
+                self._task,
                 self._memory,
                 self._target,
                 holders,
                 new_upload_id=self._new_upload_id,
                 compression=self._compression,
             )
+            self._objects.writers.append(writer)
         return writer
 
     def _pin(self, size_bytes: int) -> None:
         self._memory.pinned_bytes += size_bytes
-        self._objects.pinned_bytes += size_bytes
+        self._task.pinned_bytes += size_bytes
 
     def _unpin(self) -> None:
         """Copy the pending rows, so that the larger batches of which they are slices can be freed."""
-        self._objects.make_room(self._memory.pending_bytes)
+        self._task.make_room(self._memory.pending_bytes)
         for writer in self._writers.values():
             writer.unpin()
         self._pin(self._memory.pending_bytes - self._memory.pinned_bytes)

@@ -179,8 +179,6 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
         rewritten = compact(order.slices, kept, order.target, stores, lanes, lambda: UploadId(new_id()))
     except Exception as error:
         return StretchOutcome(error=str(error) or repr(error))
-    finally:
-        lanes.close()
     lost = lanes.of_another_incarnation()
     held = without_stores(rewritten, lost)
     if held is None:

@@ -207,7 +207,6 @@ def roll_segments(payload: bytes) -> bytes:
             outcomes.append(RollOutcome(rewritten))
         except Exception as error:  # of any kind: roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
-    lanes.close()
     lost = lanes.of_another_incarnation()
     return msgspec.msgpack.encode([_without(outcome, lost) if lost else outcome for outcome in outcomes])
 

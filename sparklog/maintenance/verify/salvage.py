@@ -223,16 +223,11 @@ def _swapped(
     lanes = StoreLanes(stores, incarnations, lag_ms)
     holders = tuple(damage.store for damage in damages)
     upload: Callable[..., Rewritten] = partial(compact, kept=None) if left.with_offsets else rewrite
-    try:
-        for run in left.runs:
-            parts = [SliceToRead(piece, object_.named, holders) for piece in run]
-            rewritten = upload(
-                parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id())
-            )
-            slices += [_shifted(new, len(objects)) for new in rewritten.slices]
-            objects += rewritten.objects
-    finally:
-        lanes.close()
+    for run in left.runs:
+        parts = [SliceToRead(piece, object_.named, holders) for piece in run]
+        rewritten = upload(parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id()))
+        slices += [_shifted(new, len(objects)) for new in rewritten.slices]
+        objects += rewritten.objects
     swapped = lanes.of_another_incarnation()
     if swapped:
         raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")

@@ -26,7 +26,7 @@ from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
 from sparklog.log.write.store_lanes import most_hopeful, too_slow
-from sparklog.log.write.task_objects import LIMITS, WriterLimits
+from sparklog.log.write.task_memory import LIMITS, WriterLimits
 from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.open_store import registered_url

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import Offset
 from sparklog.log.check.object_check import ObjectCheck, Problem, StoredPart, check_object
-from sparklog.log.write.task_objects import WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.storage.keys import index_key
 from tests.log.written_log import WrittenLog, empty_store, write
 

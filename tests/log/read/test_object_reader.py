@@ -18,7 +18,7 @@ from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
 from sparklog.log.read import object_reader, ranged_reads
 from sparklog.log.read.object_reader import read_first, read_index, read_slice
 from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
-from sparklog.log.write.task_objects import MIB, WriterLimits
+from sparklog.log.write.task_memory import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore

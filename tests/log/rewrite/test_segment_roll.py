@@ -34,7 +34,7 @@ from sparklog.log.read.object_reader import read_index, read_slice
 from sparklog.log.records_schema import READ_SCHEMA
 from sparklog.log.rewrite.segment_roll import COPIED_BATCH_BYTES, rewrite
 from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
-from sparklog.log.write.task_objects import WriterLimits
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.storage.keys import data_key, parse_data_key
 from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import Fault, FaultyStore
@@ -327,7 +327,6 @@ def test_another_holder_serves_what_one_has_lost() -> None:
     ]
     lanes = lanes_of(a=log.store, b=copy)
     rolled = rewrite(parts, target(1 << 30, both), stores_of(log, b=copy), lanes, new_ids())
-    lanes.close()
     assert read(log, rolled).equals(wanted)
     for sealed in rolled.objects:
         key = data_key(sealed, "orders")

@@ -30,7 +30,7 @@ from sparklog.core.types import ObjectKind
 from sparklog.log.index import decode_index
 from sparklog.log.records_schema import canonical
 from sparklog.log.write.raw_rows import cuts
-from sparklog.log.write.task_objects import MIB, WriterLimits
+from sparklog.log.write.task_memory import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore

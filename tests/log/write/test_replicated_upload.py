@@ -54,7 +54,6 @@ def others_are_done(made: ReplicatedUpload, *slow: StoreId) -> bool:
 def test_every_store_gets_the_same_bytes_and_the_index_behind_them(stores: ScriptedStores) -> None:
     lanes = stores.lanes()
     assert upload(lanes, *ABC).holders() == set(ABC)
-    lanes.close()
     for name in "abc":
         assert (bytes(stores[name].get(KEY)), bytes(stores[name].get(index_key(KEY)))) == (b"onetwo", b"index")
         assert stores[name].calls[:6] == [
@@ -93,7 +92,6 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
         B: "REQUEST_TIMED_OUT: the write waited 30 seconds for this store, the limit is 30 seconds "
         "(replica.lag.time.max.ms)"
     }
-    lanes.close()
     let_end(hanging)
     assert stores.keys("b") == []
     assert stores["b"].aborted == [KEY], "in the background, once the call that hung has ended"
@@ -107,8 +105,7 @@ def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: Scripte
     made = upload(lanes, A, B)
     assert hanging.reached.wait(60)
     (_, lane) = lanes.of((A, B))
-    lane.give_up(StoreUnavailable("it is too late"))
-    lanes.close()
+    lanes.give_up(lane, StoreUnavailable("it is too late"))
     let_end(hanging)
     assert made.holders() == {A}
 
@@ -131,7 +128,6 @@ def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_object
     stores.clock.ready = lambda: True
     assert upload(lanes, A, B, key=OTHER).holders() == {A}
     assert stores.clock.at_ms == LAG_MS
-    lanes.close()
     let_end(second)
 
 
@@ -157,7 +153,6 @@ def test_a_store_that_was_given_up_is_asked_for_nothing_more(stores: ScriptedSto
     for key in (KEY, OTHER):
         assert upload(lanes, A, B, key=key).holders() == {A}
     assert [call for call, key in stores["b"].calls if key != INCARNATION] == ["upload", "write"]
-    lanes.close()
     let_end()
 
 
@@ -180,8 +175,27 @@ def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores:
     hanging.go_on.set()
     writing.join(60)
     assert made.holders() == {A, B}
-    lanes.close()
     let_end()
+
+
+def test_the_bytes_that_only_a_store_that_was_given_up_lacks_are_dropped(stores: ScriptedStores) -> None:
+    """Its thread may hang for ever, and must not keep the object in memory."""
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write", times=ALWAYS)
+    lanes = stores.lanes()
+    kept = upload(lanes, A, B)
+    assert hanging.reached.wait(60)
+    assert kept.held_bytes == 6
+    stores.clock.ready = lambda: others_are_done(kept, B)
+    assert kept.holders() == {A}
+    assert kept.held_bytes == 0
+    streamed = ReplicatedUpload(lanes, (A, B), OTHER, here=False, backlog_bytes=3)
+    for _ in range(10):
+        streamed.write(b"one")
+        assert streamed.held_bytes <= 6
+    streamed.publish(b"index")
+    assert streamed.holders() == {A}
+    let_end(hanging)
 
 
 # ---- stores that fail ---------------------------------------------------------------------------------
@@ -201,7 +215,6 @@ def test_the_object_is_named_without_a_store_that_fails(
     made = upload(lanes, *ABC)
     assert made.holders() == {A, C}
     assert lanes.failures() == {B: str(error)}
-    lanes.close()
     let_end()
     assert stores["b"].aborted == ([KEY] if call in ("write", "publish") else [])
 
@@ -217,7 +230,6 @@ def test_if_every_store_fails_the_most_hopeful_error_names_all(stores: ScriptedS
         "wanted to write to 3 stores, found none that takes it (store a: STORE_FULL: no space left; "
         "store b: KAFKA_STORAGE_ERROR: no answer; store c: ZeroDivisionError('integer division or modulo by zero'))"
     )
-    lanes.close()
     let_end()
 
 
@@ -237,11 +249,9 @@ def test_a_store_that_may_have_the_object_is_no_holder(stores: ScriptedStores, e
     made = upload(lanes, A, B)
     assert made.holders() == {A}
     assert lanes.failures() == {B: str(error)}
-    lanes.close()
     alone = stores.lanes()
     with pytest.raises(type(error)):
         upload(alone, B).holders()
-    alone.close()
     let_end()
 
 
@@ -261,7 +271,6 @@ def test_a_store_that_was_wiped_or_swapped_holds_nothing(stores: ScriptedStores,
     assert lanes.failures() == {
         B: f"KAFKA_STORAGE_ERROR: wanted INCARNATION life of b at {stores['b'].url}, found {found}"
     }
-    lanes.close()
     let_end()
 
 
@@ -271,7 +280,6 @@ def test_a_store_that_misses_its_incarnation_once_is_asked_again(stores: Scripte
     lanes = stores.lanes()
     assert upload(lanes, A, B).holders() == {A, B}
     assert (stores["b"].count("get", INCARNATION), lanes.failures()) == (2, {})
-    lanes.close()
     let_end()
 
 
@@ -286,7 +294,6 @@ def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
     made.write(b"one")
     assert hanging.reached.wait(60)
     made.abort()
-    lanes.abort()
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("sparklog-store-"))
     let_end(hanging)
     assert stores.keys("a") == stores.keys("b") == []

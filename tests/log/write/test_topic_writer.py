@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, StoreId
 from sparklog.log.records_schema import canonical
 from sparklog.log.write import topic_writer
-from sparklog.log.write.task_objects import TaskObjects, WriterLimits
+from sparklog.log.write.objects_writer import TaskObjects
+from sparklog.log.write.task_memory import WriterLimits
 from sparklog.log.write.topic_writer import TopicWriter
 from tests.kit.faulty_store import ALWAYS, Hanging
 from tests.log.scripted_stores import ScriptedStores, let_end
@@ -115,19 +117,89 @@ def test_the_memory_of_all_sets_together_stays_within_that_of_a_task() -> None:
     dice = np.random.default_rng(5)
     most = 0
     with writer(ScriptedStores(), limits=limits) as open_writer:
-        task = open_writer.task
+        task, writers = open_writer.task.memory, open_writer.task.writers
         for _ in range(100):
             values = [dice.bytes(1_000) for _ in range(200)]
             numbers = pa.array(dice.integers(0, 6, 200), pa.int32())
             open_writer.add(canonical(pa.record_batch({"value": values, "partition": numbers})))
             most = max(most, task._live_bytes + 3 * open_writer.topic._gathered_bytes)
             assert not task.is_full
-            assert task.pending_bytes == sum(each._pending_bytes for each in task.writers)
-            assert task.held_bytes == sum(each._held_bytes for each in task.writers)
+            assert task.pending_bytes == sum(each._pending_bytes for each in writers)
+            assert task.held_bytes == sum(each._held_bytes for each in writers)
         written = open_writer.finish()
         assert (task.pending_bytes, task.held_bytes, task.pinned_bytes, task._uploading_bytes) == (0, 0, 0, 0)
     assert limits.object_bytes < most <= limits.live_bytes
     assert len(written) > 20
+    let_end()
+
+
+def test_a_partition_on_several_stores_is_streamed_too() -> None:
+    """A store that is behind gets the right bytes, though the encoder goes on meanwhile."""
+    stores = ScriptedStores()
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write")
+    limits = WriterLimits(
+        gather_rows=10, full_batch_bytes=300, smallest_full_batch_bytes=1, object_bytes=20_000, streamed_from_bytes=1
+    )
+    with writer(stores, 1, limits, sets=((A, B),)) as open_writer:
+        for first in range(0, 100, 10):
+            open_writer.add(batch(first, 10, 1))
+        memory = open_writer.task.memory
+        assert (memory.held_bytes, memory.streamed_bytes > 0) == (0, True)
+        assert hanging.reached.wait(60)
+        assert memory._live_bytes > memory.streamed_bytes, "what b has not taken counts, with the head of the file"
+        hanging.go_on.set()
+        written = open_writer.finish()
+        assert memory._live_bytes == 0
+    assert [named.holders for named, _ in written] == [(A, B)]
+    values = [b"%020d" % number for number in range(100)]
+    held = read(stores, written)
+    assert (held["a"][0], held["b"][0], held["c"][0]) == (values, values, [])
+    let_end()
+
+
+def test_an_object_that_is_streamed_to_several_stores_is_aborted_on_each() -> None:
+    stores = ScriptedStores()
+    hanging = {store: Hanging() for store in "ab"}
+    for store, what in hanging.items():
+        stores[store].plan(what, "write", skip=1)
+    limits = WriterLimits(gather_rows=10, full_batch_bytes=300, smallest_full_batch_bytes=1, streamed_from_bytes=1)
+    with writer(stores, 1, limits, sets=((A, B),)) as open_writer:
+        open_writer.add(batch(0, 60, 1))
+        (streamed,) = open_writer.task.memory.streaming
+        assert all(each.reached.wait(60) for each in hanging.values())
+    let_end(*hanging.values())
+    assert streamed.held_bytes == 0
+    assert (stores.keys("a"), stores.keys("b")) == ([], [])
+    assert (len(stores["a"].aborted), len(stores["b"].aborted)) == (1, 1)
+
+
+def uploads_of(store: str) -> int:
+    return sum(thread.name == f"sparklog-store-{store}" for thread in threading.enumerate())
+
+
+def test_small_objects_are_uploaded_a_few_at_a_time() -> None:
+    """Each has a thread for each store, and a task may have thousands of topics."""
+    stores = ScriptedStores()
+    hanging = Hanging()
+    stores["b"].plan(hanging, "publish", times=ALWAYS)
+    task, ids = TaskObjects(stores.lanes()), upload_ids()
+    for _ in range(20):
+        topic = TopicWriter(
+            task, target(1), lambda _: (A, B), new_upload_id=lambda: next(ids), now_us=lambda: TASK_CLOCK_US
+        )
+        topic.add(batch(0, 1, 1))
+        topic.split_gathered()
+    finishing = threading.Thread(target=task.finish)
+    finishing.start()
+    while uploads_of("b") < 8:
+        finishing.join(0.05)
+    finishing.join(0.3)  # long enough to begin more
+    at_once = uploads_of("b")
+    let_end(hanging)
+    finishing.join(60)
+    assert at_once == 8
+    assert [len(writer.written) for writer in task.writers] == [1] * 20
     let_end()
 
 

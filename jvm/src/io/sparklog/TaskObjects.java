@@ -18,7 +18,7 @@ import java.util.Map;
 import org.apache.hadoop.fs.ClusterStorageCapacityExceededException;
 import org.apache.hadoop.security.AccessControlException;
 
-/** All objects that one task is writing, and the memory that they take: log/write/task_objects.py. */
+/** All objects that one task is writing, and the memory that they take: log/write/objects_writer.py, task_memory.py. */
 final class TaskObjects {
   private static final int SPARE = 4;
 

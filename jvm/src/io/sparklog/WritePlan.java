@@ -60,7 +60,7 @@ record WritePlan(
   /** Arrow IPC files of one schema: their first bytes, and a footer whose offset at `blocksAt` is still to be set. */
   record Format(byte[] head, byte[] footer, int blocksAt) {}
 
-  /** The amounts that a task may hold at each stage: WriterLimits of log/write/task_objects.py, which has more. */
+  /** The amounts that a task may hold at each stage: WriterLimits of log/write/task_memory.py, which has more. */
   @JsonIgnoreProperties(ignoreUnknown = true)
   record Limits(
       long fullBatchBytes,

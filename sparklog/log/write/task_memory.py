@@ -1,20 +1,16 @@
-"""All objects that one task builds or uploads, for all its topics and sets of stores, and the memory that they take.
-
-Memory use is bounded: near the limit, the task waits for its uploads, or closes the largest object.
-"""
+"""The memory that one task takes while it writes: its limits, and its running uploads, for which it waits near them."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sparklog.log.write.store_lanes import StoreLanes
-
-if TYPE_CHECKING:
-    from sparklog.log.write.objects_writer import ObjectsWriter, Uploading
+from sparklog.core.types import NewObject, NewSlice
+from sparklog.log.write.open_object import OpenObject, slices_of
 
 MIB: Final = 1 << 20
+_UPLOADS_AT_ONCE: Final = 8  # small objects fit in memory by the thousand, but each upload has a thread for each store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +32,7 @@ class WriterLimits:
     unless it is a single record.
 
     Closing: once all open objects of the task together reach `object_bytes`, the largest are closed until the sum is
-    smaller. With one partition on one store, encoded batches are written to the store each time they reach
-    `streamed_from_bytes`.
+    smaller. With one partition, encoded batches are handed to its stores each time they reach `streamed_from_bytes`.
 
     Memory: pending rows may be Arrow slices of larger batches, and keep these in memory. If the batches exceed the
     pending rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory
@@ -72,22 +67,33 @@ class WriterLimits:
 LIMITS: Final = WriterLimits()
 
 
-class TaskObjects:
-    """The objects of one task. Not thread-safe.
+@dataclass(slots=True)
+class TopicMemory:
+    """The memory of one topic's rows that are not encoded yet.
 
-    `open_partitions`: partitions that have records in open objects. `pending_bytes`: raw rows that wait to be encoded.
-    `held_bytes`: encoded batches of open objects, in memory. `streamed_bytes`: those already written to the stores.
-    `pinned_bytes`: an upper bound of the raw memory that pending rows keep alive.
+    `pending_bytes`: the rows themselves. `pinned_bytes`: an upper bound of what they keep alive, because they may be
+    Arrow slices of larger batches.
     """
 
-    def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
-        self.lanes = lanes
+    pending_bytes: int = 0
+    pinned_bytes: int = 0
+
+
+class TaskMemory:
+    """Counts the memory of one task, and waits for uploads to bound it. Not thread-safe.
+
+    `open_partitions`: partitions that have records in open objects. `pending_bytes`: raw rows that wait to be encoded.
+    `held_bytes`: encoded batches of open objects. `streamed_bytes`: those already handed to the stores, of the objects
+    `streaming`; a slow store may keep some of them in memory. `pinned_bytes`: an upper bound of the raw memory that
+    pending rows keep alive.
+    """
+
+    def __init__(self, limits: WriterLimits = LIMITS) -> None:
         self.limits = limits
-        self.writers: list[ObjectsWriter] = []
         self.pending_bytes = self.open_partitions = 0
         self.held_bytes = self.streamed_bytes = self.pinned_bytes = 0
-        self._uploading: deque[Uploading] = deque()
-        self._uploading_bytes = 0
+        self.streaming: list[OpenObject] = []
+        self._uploading: deque[tuple[OpenObject, list[tuple[NewObject, list[NewSlice]]]]] = deque()
 
     @property
     def is_full(self) -> bool:
@@ -100,54 +106,46 @@ class TaskObjects:
         First frees the memory of finished uploads. Then waits for running ones as long as `WriterLimits.live_bytes`
         would be exceeded.
         """
-        while self._uploading and self._uploading[0].is_over:
+        while self._uploading and self._uploading[0][0].is_over:
             self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
         """Wait until the running uploads and one of `size_bytes` together are at most as large as one object may be."""
-        while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
+        while self._uploading and (
+            len(self._uploading) >= _UPLOADS_AT_ONCE or self._uploading_bytes + size_bytes > self.limits.object_bytes
+        ):
             self._await_oldest()
 
-    def close_largest(self) -> None:
-        """Close the largest objects until all open objects together are smaller than one object may be."""
-        while self.is_full:
-            max(self.writers, key=lambda writer: writer.size_bytes).close()
+    def uploads(self, closed: OpenObject, written: list[tuple[NewObject, list[NewSlice]]]) -> None:
+        """Keep track of an object that is closed. Once it is uploaded, it is added to `written` with its slices."""
+        if closed in self.streaming:
+            self.streaming.remove(closed)
+        self._uploading.append((closed, written))
 
-    def uploads(self, uploading: Uploading) -> None:
-        """Keep track of an upload that has begun."""
-        self._uploading.append(uploading)
-        self._uploading_bytes += uploading.size_bytes
-
-    def finish(self) -> None:
-        """Close all objects, wait until they are uploaded, and close the lanes.
-
-        If there is only one object writer, and it has a single store, the calling thread uploads the last object.
-        """
-        alone = len(self.writers) == 1
-        if alone:
-            self._await_all()
-        for writer in self.writers:
-            writer.close(here=alone)
-        self._await_all()
-        self.lanes.close()
-
-    def abort(self) -> None:
-        """Drop all objects that are not uploaded yet. Never waits for a store that has its own thread."""
-        self._uploading.clear()
-        self.writers.clear()
-        self.lanes.abort()
-
-    @property
-    def _live_bytes(self) -> int:
-        return self.pinned_bytes + self.held_bytes + self._uploading_bytes
-
-    def _await_all(self) -> None:
+    def await_all(self) -> None:
+        """Wait for all running uploads."""
         while self._uploading:
             self._await_oldest()
 
+    def abort(self) -> None:
+        """Drop all running uploads. Waits for none."""
+        for closed, _ in self._uploading:
+            closed.abort()
+        self._uploading.clear()
+
+    @property
+    def _live_bytes(self) -> int:
+        streaming_bytes = sum(streamed.held_bytes for streamed in self.streaming)
+        return self.pinned_bytes + self.held_bytes + streaming_bytes + self._uploading_bytes
+
+    @property
+    def _uploading_bytes(self) -> int:
+        return sum(closed.held_bytes for closed, _ in self._uploading)
+
     def _await_oldest(self) -> None:
-        uploading = self._uploading.popleft()
-        uploading.wait()
-        self._uploading_bytes -= uploading.size_bytes
+        closed, written = self._uploading[0]
+        named, index = closed.published()
+        written.append((named, slices_of(len(written), named, index)))
+        self._uploading.popleft()

@@ -1,0 +1,30 @@
+"""Remembers what failed a moment ago in this process, so that it is asked last, or not at all, for a while.
+
+Otherwise each use would wait for a dead store's timeout. A store on S3, gs, abfs or HDFS that hangs fails after its
+`timeout_ms`, so only the first use waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+FAILED_FOR_MS: Final = 30_000  # for a store
+
+
+class RecentFailures:
+    """The time of the last failure of each store, by its address or another key. Thread-safe."""
+
+    def __init__(self, monotonic_ms: Callable[[], int], for_ms: int = FAILED_FOR_MS) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._for_ms = for_ms
+        self._failed_ms: dict[Hashable, int] = {}
+
+    def note(self, key: Hashable) -> None:
+        """Remember a failure."""
+        self._failed_ms[key] = self._monotonic_ms()
+
+    def is_recent(self, key: Hashable) -> bool:
+        """True if there was a failure less than `for_ms` ago."""
+        failed_ms = self._failed_ms.get(key)
+        return failed_ms is not None and self._monotonic_ms() - failed_ms < self._for_ms
