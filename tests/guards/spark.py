@@ -159,7 +159,7 @@ GUARDS: Final = (
         "copy-incarnation",
         "A new leader's store that was wiped is not said to hold what was copied to it.",
         "sparklog/client/commits/holder_copies.py",
-        "        check_incarnation(target, copying.lane.incarnation, copied)\n",
+        "        check_incarnation(target, self.lane.incarnation, copied)\n",
         "",
         ("tests/client/commits/test_commit_write.py::test_a_copy_in_another_life_of_the_store_is_none",),
     ),

@@ -24,18 +24,20 @@ LAG_MS = 30_000
 class LagClock(HandClock):
     """Time passes only while a task waits for stores that are behind, `step_ms` at a time, and only if `ready` says so.
 
-    Without it, nothing is too slow.
+    Without it, nothing is too slow. While no store is ahead, it passes only if `stalled` says so.
     """
 
     at_ms: int = 0
     step_ms: int = LAG_MS
     ready: Callable[[], bool] = lambda: False
+    stalled: Callable[[], bool] = lambda: False
     waits: list[int] = field(default_factory=list)
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
         self.waits.append(longest_ms)
         assert len(self.waits) < 1_000, "it waits for ever"
-        if not self.ready():
+        passes = self.ready if longest_ms <= LAG_MS else self.stalled
+        if not passes():
             changed.wait()
             return
         self.at_ms += min(longest_ms, self.step_ms)

@@ -96,7 +96,7 @@ class TaskWriter:
         return self.topic.written()
 
     def abort(self) -> None:
-        self.task.abort()
+        self.task.lanes.__exit__()
 
     def __enter__(self) -> TaskWriter:
         return self

@@ -13,8 +13,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
-from functools import partial
 from typing import Final
 
 from sparklog.chain.chain_requests import MirrorEntry
@@ -27,8 +25,6 @@ from sparklog.core.errors import InconsistentClusterId, NotEnoughReplicasAfterAp
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
-from sparklog.host.daemon import in_daemon
-from sparklog.host.fork import OwnerProcess
 from sparklog.host.recent_failures import RecentFailures
 from sparklog.storage.object_store import ObjectStore
 
@@ -42,31 +38,33 @@ _SYSTEM = SystemClock()
 
 
 class _Lane:
-    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time."""
+    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time. `error`: its error."""
 
     def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
         self.mirror = mirror
-        self._extending: tuple[OwnerProcess, Future[None]] | None = None
+        self.error: BaseException | None = None
+        self._thread: threading.Thread | None = None
 
     @property
     def busy(self) -> bool:
         """True if a task is running. False in a forked child, where the thread does not exist."""
-        return self._extending is not None and self._extending[0].is_here and not self._extending[1].done()
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error of the last task, which has ended."""
-        return None if self._extending is None else self._extending[1].exception()
+        return self._thread is not None and self._thread.is_alive()
 
     def begin(self, request: MirrorEntry, changed: threading.Condition) -> None:
-        def notify(ended: Future[None]) -> None:
+        self.error = None
+
+        def run() -> None:
+            try:
+                self.mirror.extend(request)
+            except BaseException as error:
+                self.error = error
             with changed:
+                self._thread = None
                 changed.notify_all()
 
-        extending = in_daemon(partial(self.mirror.extend, request), f"sparklog-mirror-{self.store}")
-        self._extending = OwnerProcess("mirror"), extending
-        extending.add_done_callback(notify)
+        thread = self._thread = threading.Thread(target=run, name=f"sparklog-mirror-{self.store}", daemon=True)
+        thread.start()
 
 
 class Mirrors:
@@ -144,12 +142,18 @@ class Mirrors:
     def snapshot(self, n: int) -> None:
         """Put the snapshot of entry `n` on the mirrors that this process knows to be whole. Failures are only logged.
 
-        Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for the others.
+        Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for each of the others.
         """
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
-        puts = [in_daemon(partial(_mirror_snapshot, mirror, n), "sparklog-mirror-snapshot") for mirror in mirrors]
-        wait(puts, SNAPSHOT_WAIT_MS / 1000)
+        threads = [
+            threading.Thread(target=_mirror_snapshot, args=(mirror, n), name="sparklog-mirror-snapshot", daemon=True)
+            for mirror in mirrors
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SNAPSHOT_WAIT_MS / 1000)
 
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
         """Return True if the lane's task, which has ended, made the mirror whole up to the requested entry.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +15,7 @@ from sparklog.core.types import Holder, NewObject, StoreId, TopicId, TopicPartit
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.incarnation import check_incarnation
 from sparklog.log.objects.object_copy import copy_object
-from sparklog.log.write.store_lanes import StoreLane, StoreLanes
+from sparklog.log.write.store_lanes import StoreLane, StoreLanes, StoreWork
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -67,17 +65,34 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
     return {store: sorted(numbers) for store, numbers in sorted(wanted.items())}
 
 
-@dataclass(eq=False)
-class _Copying:
-    """The copies to one store. `numbers`: the indexes of the objects to copy; `done`: those copied so far.
+class _Copying(StoreWork):
+    """The copies of `objects` to one store. `copy_one` copies one of them, and returns its key.
 
     `ended` becomes true once all objects are copied, and the store still has the registered INCARNATION.
     """
 
-    lane: StoreLane
-    numbers: list[int]
-    done: list[int] = field(default_factory=list)
-    ended: bool = False
+    def __init__(
+        self,
+        lanes: StoreLanes,
+        lane: StoreLane,
+        objects: Sequence[NewObject],
+        copy_one: Callable[[NewObject, ObjectStore], str],
+    ) -> None:
+        super().__init__(lanes, lane)
+        self.ended = False
+        self._objects = objects
+        self._copy_one = copy_one
+
+    def perform(self) -> Generator[None]:
+        target = self.lanes.opened(self.lane)
+        copied = []
+        for named in self._objects:
+            copied.append(self._copy_one(named, target))
+            yield
+        check_incarnation(target, self.lane.incarnation, copied)
+        with self.lanes.changed:
+            self.ended = not self.is_given_up
+            self.lanes.note_progress()
 
 
 class HolderCopies:
@@ -99,32 +114,24 @@ class HolderCopies:
         `lacking`). Waits at most `timeout_ms`; a store that still lacks a copy then does not become a holder.
         """
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
-        lanes = StoreLanes(self._stores, incarnations, timeout_ms)
-        copies = [_Copying(lane, wanted[lane.store]) for lane in lanes.of(wanted)]
-        for copying in copies:
-            lanes.perform(copying.lane, partial(self._copy, lanes, copying, command), here=False)
-        lanes.wait(copies, lambda copying: copying.ended, lambda copying: True)
-        self.failures = lanes.failures()
+        with StoreLanes(self._stores, incarnations, timeout_ms) as lanes:
+            copies = [
+                _Copying(lanes, lane, [command.objects[number] for number in wanted[lane.store]], self._copy_one)
+                for lane in lanes.of(wanted)
+            ]
+            for copying in copies:
+                lanes.begin(copying, here=False)
+            lanes.wait(copies, lambda copying: copying.ended, lambda copying: True)
+            self.failures = lanes.failures()
         registrations = self._state.registrations()
         objects = list(command.objects)
-        with lanes.changed:
-            for copying in copies:
-                holder = Holder(copying.lane.store, registrations[copying.lane.store])
-                for number in copying.done if copying.ended else ():
-                    others = [other for other in objects[number].holders if other.store != holder.store]
-                    objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
+        for copying in copies:
+            store = copying.lane.store
+            for number in wanted[store] if copying.ended else ():
+                others = [other for other in objects[number].holders if other.store != store]
+                holder = Holder(store, registrations[store])
+                objects[number] = msgspec.structs.replace(objects[number], holders=(*others, holder))
         return msgspec.structs.replace(command, objects=tuple(objects))
-
-    def _copy(self, lanes: StoreLanes, copying: _Copying, command: Append) -> None:
-        target = lanes.opened(copying.lane)
-        copied = []
-        for number in copying.numbers:
-            copied.append(self._copy_one(command.objects[number], target))
-            copying.done.append(number)
-        check_incarnation(target, copying.lane.incarnation, copied)
-        with lanes.changed:
-            copying.ended = copying.lane.failure is None
-            lanes.changed.notify_all()
 
     def _copy_one(self, named: NewObject, target: ObjectStore) -> str:
         """Copy an object to `target` from the first holder that can provide it. Returns the object's key.

@@ -71,31 +71,35 @@ def upload_task_rows(
         catching_up=plan.catching_up,
         left_out=_too_slow_lately(plan),
     )
-    objects = TaskObjects(lanes)
-    writers: dict[str, TopicWriter] = {}
-    keyless: set[TopicId] = set()
     try:
-        for batch in batches:
-            for name, rows in _rows_by_topic(plan, batch):
-                planned = _topic_of(plan, name)
-                _check_rows(planned, rows)
-                if rows.column("key").null_count:
-                    keyless.add(planned.topic_id)
-                writer = writers.get(name)
-                if writer is None:
-                    writer = writers[name] = _writer(plan, planned, objects, sticky)
-                writer.add(rows)
-        for writer in writers.values():
-            writer.split_gathered()
-        objects.finish()
-        return _written(plan, writers.values(), lanes, keyless)
+        with lanes:
+            return _upload(plan, batches, lanes, sticky)
     except (OutcomeUnknown, KeyExists) as error:
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
         for store in lanes.too_slow().intersection(plan.catching_up):
             SLOW_HERE.note(_address(plan, store))
-        objects.abort()
+
+
+def _upload(plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int) -> TaskWritten:
+    objects = TaskObjects(lanes)
+    writers: dict[str, TopicWriter] = {}
+    keyless: set[TopicId] = set()
+    for batch in batches:
+        for name, rows in _rows_by_topic(plan, batch):
+            planned = _topic_of(plan, name)
+            _check_rows(planned, rows)
+            if rows.column("key").null_count:
+                keyless.add(planned.topic_id)
+            writer = writers.get(name)
+            if writer is None:
+                writer = writers[name] = _writer(plan, planned, objects, sticky)
+            writer.add(rows)
+    for writer in writers.values():
+        writer.split_gathered()
+    objects.finish()
+    return _written(plan, writers.values(), lanes, keyless)
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:

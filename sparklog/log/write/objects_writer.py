@@ -200,11 +200,6 @@ class ObjectsWriter:
         self._task.uploads(closed, self.written)
         self._open = None
 
-    def abort(self) -> None:
-        """Drop the current object, if a part of it was already streamed."""
-        if self._open is not None:
-            self._open.abort()
-
     def _take_batches(self) -> list[EncodedBatch]:
         """Encode the pending rows. Return the object's batches that were not streamed, ascending by partition."""
         for partition, pending in self._pending.items():
@@ -253,10 +248,3 @@ class TaskObjects:
         for writer in self.writers:
             writer.close(here=alone)
         self.memory.await_all()
-
-    def abort(self) -> None:
-        """Drop all objects that are not uploaded yet. Never waits for a store that has its own thread."""
-        self.memory.abort()
-        for writer in self.writers:
-            writer.abort()
-        self.writers.clear()

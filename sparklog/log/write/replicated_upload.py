@@ -6,86 +6,70 @@ INCARNATION.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.write.store_lanes import StoreLane, StoreLanes, most_hopeful
+from sparklog.log.write.store_lanes import StoreLane, StoreLanes, StoreWork, most_hopeful
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import Bytes
-
-
-@dataclass(slots=True, eq=False)
-class _Copy:
-    """The copy of the object on one store. `steps` uploads it, one part with each step.
-
-    `taken`: the number of parts that the store has taken. `waiting_bytes`: the size of those that it has still to take.
-    `part`: the one for its next step, or None if it has taken them all. `done`: the store has the object and its index,
-    durably. `doubt`: an error after which the store may or may not have them. If no other store has them for sure, the
-    object must be uploaded again under another key.
-    """
-
-    lane: StoreLane
-    waiting_bytes: int
-    steps: Generator[None] = field(init=False)
-    taken: int = 0
-    part: Bytes | None = None
-    done: bool = False
-    doubt: SparklogError | None = None
 
 
 class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
-    With `here`, which needs a single store, the calling thread does all work. Otherwise each store has a thread for it,
-    and `publish` returns at once. With `backlog_bytes`, each part is dropped once every store has taken it, and `write`
-    waits while any store that was not given up has still to take more than that. Without, `write` never waits, and all
-    parts are kept, so that `begin` can upload them again. `held_bytes` is the size of the parts in memory.
+    With `here`, which needs a single store, the calling thread does all work. Otherwise the stores' threads do it, and
+    `publish` returns at once. With `backlog_bytes`, each part is freed once every store has taken it, and `write` waits
+    while any store that was not given up has still to take more than that. Without, `write` never waits, and all parts
+    are kept, so that `begin` can upload them again.
     """
 
     def __init__(
         self, lanes: StoreLanes, stores: Sequence[StoreId], key: str, *, here: bool, backlog_bytes: int | None = None
     ) -> None:
-        self.held_bytes = 0
         self._here = here
         self._lanes = lanes
         self._stores = stores
         self._backlog_bytes = backlog_bytes
-        self._parts: list[Bytes | None] = []  # None: it was dropped
-        self._dropped_parts = 0
+        self._kept: list[Bytes] = []
+        self._kept_bytes = 0
         self._index: Bytes | None = None
-        self._is_dropped = False
+        self._copies: list[_Copy] = []
         self.begin(key)
 
     def begin(self, key: str) -> None:
-        """Begin to upload under this key, with the parts that were written so far."""
-        self._copies = [_Copy(lane, self.held_bytes) for lane in self._lanes.of(self._stores)]
+        """Begin to upload under this key, with the parts that are kept."""
+        self._copies = [_Copy(self._lanes, lane, key, self._kept, self._index) for lane in self._lanes.of(self._stores)]
         for copy in self._copies:
-            copy.steps = self._upload(copy, key)
-        self._continue()
+            self._lanes.begin(copy, here=self._here)
 
     def continue_in_background(self) -> None:
-        """Let each store do all further work in a thread, instead of the calling thread."""
+        """Let the stores' threads do all further work, instead of the calling thread."""
         if self._here:
             self._here = False
-            self._continue()
+            for copy in self._copies:
+                self._lanes.continue_in_thread(copy)
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the parts in memory."""
+        waiting = (copy.waiting_bytes for copy in self._copies if copy.lane.failure is None)
+        return max(self._kept_bytes, max(waiting, default=0))
 
     def write(self, body: Bytes) -> None:
         """Append bytes, which must not change until every store has taken them. Raises an error if no store is left."""
-        size_bytes = memoryview(body).nbytes
+        if self._backlog_bytes is None:
+            self._kept.append(body)
+            self._kept_bytes += memoryview(body).nbytes
         with self._lanes.changed:
-            self._parts.append(body)
-            self.held_bytes += size_bytes
             for copy in self._copies:
-                copy.waiting_bytes += size_bytes
+                copy.append(body)
             self._lanes.changed.notify_all()
-        if self._here:
-            self._continue()
-        elif self._backlog_bytes is not None:
+        self._advance()
+        if self._backlog_bytes is not None:
             self._lanes.wait(self._copies, self._has_room, self._has_room)
         self._check_any()
 
@@ -93,9 +77,10 @@ class ReplicatedUpload:
         """Let the stores complete the object, then put `index` beside it."""
         with self._lanes.changed:
             self._index = index
+            for copy in self._copies:
+                copy.index = index
             self._lanes.changed.notify_all()
-        if self._here:
-            self._continue()
+        self._advance()
 
     @property
     def is_over(self) -> bool:
@@ -109,7 +94,7 @@ class ReplicatedUpload:
         under another key. If no store can have it, raises one error for all stores, which is retriable if any of their
         errors is.
         """
-        self._lanes.wait(self._copies, _is_settled, _is_done)
+        self._lanes.wait(self._copies, _is_settled, _is_settled)
         with self._lanes.changed:
             holders = frozenset(copy.lane.store for copy in self._copies if copy.done)
             doubts = [(copy.lane, copy.doubt) for copy in self._copies if copy.doubt is not None]
@@ -120,24 +105,22 @@ class ReplicatedUpload:
             self._check_any()
         for lane, doubt in doubts:
             self._lanes.give_up(lane, doubt)
-        self._drop()
+        self._kept, self._kept_bytes = [], 0
         return holders
 
     def abort(self) -> None:
         """Drop what no store has published yet. May be called at any time, even twice.
 
-        If the stores have threads of their own, these drop it, and this call returns at once.
+        If the stores' threads do the work, they also drop it, and this call returns at once.
         """
-        self._drop()
+        for copy in self._copies:
+            self._lanes.drop(copy)
+        self._kept, self._kept_bytes = [], 0
+
+    def _advance(self) -> None:
         if self._here:
             for copy in self._copies:
-                copy.steps.close()
-
-    def _continue(self) -> None:
-        """Upload to each store: as far as there are parts, or in a thread to the end."""
-        for copy in self._copies:
-            if copy.lane.failure is None:
-                self._lanes.perform(copy.lane, partial(self._run, copy), here=self._here)
+                self._lanes.advance(copy)
 
     def _check_any(self) -> None:
         """Raise one error for all stores if each of them was given up."""
@@ -149,80 +132,80 @@ class ReplicatedUpload:
         assert self._backlog_bytes is not None
         return copy.lane.failure is None and copy.waiting_bytes <= self._backlog_bytes
 
-    def _drop(self) -> None:
-        """Free the parts: the thread of a store that hangs must not keep them in memory."""
-        with self._lanes.changed:
-            self._is_dropped = True
-            self._parts, self.held_bytes = [], 0
-            self._lanes.changed.notify_all()
 
-    # ---- one store, in its thread -------------------------------------------------------------------
+class _Copy(StoreWork):
+    """The copy of the object on one store: takes parts until `index` is set, then publishes the object and the index.
 
-    def _upload(self, copy: _Copy, key: str) -> Generator[None]:
-        """Upload to one store: a step writes the next part, and the last one publishes."""
-        store = self._lanes.opened(copy.lane)
-        upload = store.upload(key)
+    `waiting_bytes`: the size of the parts that the store has still to take. `done`: the store has the object and its
+    index, durably. `doubt`: an error after which the store may or may not have them. If no other store has them for
+    sure, the object must be uploaded again under another key.
+    """
+
+    def __init__(
+        self, lanes: StoreLanes, lane: StoreLane, key: str, parts: Iterable[Bytes], index: Bytes | None
+    ) -> None:
+        super().__init__(lanes, lane)
+        self._key = key
+        self._parts: deque[Bytes] = deque()
+        self.waiting_bytes = 0
+        self.index = index
+        self.done = False
+        self.doubt: SparklogError | None = None
+        for part in parts:
+            self.append(part)
+
+    def append(self, part: Bytes) -> None:
+        """Add a part at the end, unless the store was given up. Call with the lock of `StoreLanes.changed`."""
+        if not self.is_given_up:
+            self._parts.append(part)
+            self.waiting_bytes += memoryview(part).nbytes
+
+    def perform(self) -> Generator[None]:
+        store = self.lanes.opened(self.lane)
+        upload = store.upload(self._key)
         doubt = None
         try:
-            while copy.part is not None:
-                upload.write(copy.part)
-                self._note_taken(copy)
-                yield
-            upload.publish()
-            assert self._index is not None
-            store.put_if_absent(index_key(key), self._index)
-            check_incarnation(store, copy.lane.incarnation, (key,))
-        except (KeyExists, OutcomeUnknown) as error:
-            doubt = error
+            while True:
+                with self.lanes.changed:
+                    if self.is_given_up:  # parts that it had still to take are gone: don't publish without them
+                        return
+                    part = self._parts[0] if self._parts else None
+                    index = self.index
+                if part is not None:
+                    upload.write(part)
+                    self._note_taken(part)
+                elif index is None:
+                    yield
+                else:
+                    break
+            try:
+                upload.publish()
+                store.put_if_absent(index_key(self._key), index)
+            except (KeyExists, OutcomeUnknown) as error:
+                doubt = error
+            else:
+                check_incarnation(store, self.lane.incarnation, (self._key,))
         finally:
             with suppress(Exception):  # `remove_abandoned` drops the upload later
                 upload.abort()
-        with self._lanes.changed:
-            copy.doubt = doubt
-            copy.done = doubt is None and copy.lane.failure is None
-            self._lanes.changed.notify_all()
+        with self.lanes.changed:
+            self.doubt = doubt
+            self.done = doubt is None and not self.is_given_up
+            self.lanes.note_progress()
 
-    def _run(self, copy: _Copy) -> None:
-        """Perform the steps of a store: here as many as there are parts, in its thread all of them."""
-        while self._has_next_step(copy):
-            next(copy.steps, None)
-        if not self._here:
-            copy.steps.close()
+    def is_ready(self) -> bool:
+        return bool(self._parts) or self.index is not None
 
-    def _has_next_step(self, copy: _Copy) -> bool:
-        """Set the part for the next step. In a store's thread, wait for it. False if there is none, or no more."""
-        with self._lanes.changed:
-            while not self._is_dropped and copy.lane.failure is None and not _is_settled(copy):
-                is_whole = copy.taken == len(self._parts)
-                if not is_whole or self._index is not None:
-                    copy.part = None if is_whole else self._parts[copy.taken]
-                    return True
-                if self._here:
-                    return False
-                self._lanes.changed.wait()
-        return False
+    def free(self) -> None:
+        self._parts.clear()
+        self.waiting_bytes = 0
 
-    def _note_taken(self, copy: _Copy) -> None:
-        assert copy.part is not None
-        with self._lanes.changed:
-            copy.waiting_bytes -= memoryview(copy.part).nbytes
-            copy.taken += 1
-            copy.part = None
-            if self._backlog_bytes is not None and not self._is_dropped:
-                self._drop_taken()
-            self._lanes.changed.notify_all()
-
-    def _drop_taken(self) -> None:
-        """Drop the parts that every store has taken."""
-        taken = min((copy.taken for copy in self._copies if copy.lane.failure is None), default=0)
-        for at in range(self._dropped_parts, taken):
-            self.held_bytes -= memoryview(self._parts[at] or b"").nbytes
-            self._parts[at] = None
-        self._dropped_parts = max(self._dropped_parts, taken)
-
-
-def _is_done(copy: _Copy) -> bool:
-    return copy.done
+    def _note_taken(self, part: Bytes) -> None:
+        with self.lanes.changed:
+            if not self.is_given_up:
+                self._parts.popleft()
+                self.waiting_bytes -= memoryview(part).nbytes
+            self.lanes.note_progress()
 
 
 def _is_settled(copy: _Copy) -> bool:

@@ -1,8 +1,9 @@
-"""The stores that one task writes to. Each has its own threads, so that all get the same bytes at the same time.
+"""The stores that one task writes to. Each has a thread, so that all get the same bytes at the same time.
 
 A store that fails is given up for the rest of the task. So is a store that delays the task for more than
 `replica.lag.time.max.ms` in total. The delay is the time that the task waits for the store while at least one other
-store is ahead. The write continues with the other stores, and its commit names those that hold the objects.
+store is ahead. If all are late and none of them takes anything for STALLED_MS, all are given up. The write continues
+with the other stores, and its commit names those that hold the objects.
 
 A live store that is catching up also gets the new objects, because otherwise it could never catch up, but it may delay
 the task for CATCHING_UP_WAIT_MS only.
@@ -11,9 +12,10 @@ the task for CATCHING_UP_WAIT_MS only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol, Self, TypeVar
 
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
@@ -24,6 +26,7 @@ from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.storage.object_store import ObjectStore
 
 CATCHING_UP_WAIT_MS: Final = 500
+STALLED_MS: Final = 120_000  # as long as Kafka's delivery.timeout.ms
 
 _SYSTEM = SystemClock()
 
@@ -36,11 +39,11 @@ class OpensStores(Protocol):
 
 @dataclass(slots=True, eq=False)
 class StoreLane:
-    """One store of a task.
+    """One store of a task, and its work, which one thread performs.
 
     `failure` is the reason why the store was given up, or None. `held_up_ms` is the total time that the task has waited
     for this store while another one was ahead; `limit_ms` is its limit. `incarnation` is the store's registered
-    INCARNATION.
+    INCARNATION. `works`: begun and not ended. `has_thread`: a thread performs those that no caller performs.
     """
 
     store: StoreId
@@ -48,19 +51,47 @@ class StoreLane:
     limit_ms: int
     failure: BaseException | None = None
     held_up_ms: int = 0
+    works: list[StoreWork] = field(default_factory=list)
+    has_thread: bool = False
 
 
-class StorePart(Protocol):
-    """One store's part of an operation on several stores, such as a copy of an object."""
+class StoreWork:
+    """Work on one store, such as the copy of an object. `StoreLanes` performs it.
 
-    lane: StoreLane
+    `steps` is the work: it yields when it has nothing to do until `is_ready`. It is closed early if the store or the
+    work is given up. `here`: the calling thread performs it, not the thread of the lane. `dropped`: it was given up.
+    """
+
+    def __init__(self, lanes: StoreLanes, lane: StoreLane) -> None:
+        self.lanes = lanes
+        self.lane = lane
+        self.here = False
+        self.dropped = False
+        self.steps = self.perform()
+
+    def perform(self) -> Generator[None]:
+        """Do the work. An error that it raises becomes the failure of the lane."""
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        """True if the next step would do something. Called with the lock of `StoreLanes.changed`."""
+        return True
+
+    def free(self) -> None:
+        """Free the memory of a work that was given up, whose step may hang. Called with the same lock."""
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.dropped or self.lane.failure is not None
 
 
-P = TypeVar("P", bound=StorePart)
+W = TypeVar("W", bound=StoreWork)
 
 
 class StoreLanes:
-    """The lanes of one task. Call all methods but `opened` and `give_up` from one thread.
+    """The lanes of one task, as a context: when it ends, all stores are given up, with all work that has not ended.
+
+    Call all methods but `opened` and `note_progress` from one thread.
 
     `incarnations` has the registered INCARNATION of each store. Each store may delay the task by `lag_time_max_ms` in
     total, those in `catching_up` by at most CATCHING_UP_WAIT_MS. Stores in `left_out` are given up from the start.
@@ -84,6 +115,17 @@ class StoreLanes:
         self._left_out = left_out
         self._clock = clock
         self._lanes: dict[StoreId, StoreLane] = {}
+        self._progress = 0  # a count of what stores have taken
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Never waits for a lane's thread."""
+        for lane in self._lanes.values():
+            self.give_up(lane, StoreUnavailable("the write was given up"))
+            for work in [work for work in lane.works if work.here]:
+                self._close(work)
 
     def of(self, stores: Iterable[StoreId]) -> list[StoreLane]:
         """Return the lanes of these stores, in the same order."""
@@ -93,53 +135,137 @@ class StoreLanes:
         """Return the store of a lane."""
         return self._stores.get(lane.store)
 
-    def perform(self, lane: StoreLane, work: Callable[[], None], *, here: bool) -> None:
-        """Do some work on a store: with `here` now, in the calling thread; otherwise in a thread of its own.
+    # ---- work ---------------------------------------------------------------------------------------
 
-        The store is given up if the work raises an error. The work must end once it is given up.
+    def begin(self, work: StoreWork, *, here: bool) -> None:
+        """Begin some work: with `here` in the calling thread, by calls of `advance`; otherwise in the lane's thread.
+
+        Does nothing if the store was given up.
         """
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                self.give_up(lane, error)
-
+        with self.changed:
+            if work.lane.failure is not None:
+                return
+            work.here = here
+            work.lane.works.append(work)
         if here:
-            run()
+            self.advance(work)
         else:
-            in_daemon(run, f"sparklog-store-{lane.store}")
+            self.continue_in_thread(work)
+
+    def advance(self, work: StoreWork) -> None:
+        """Let work of the calling thread do what it can now."""
+        with self.changed:
+            goes_on = work in work.lane.works and not work.is_given_up and work.is_ready()
+        if goes_on:
+            self._step(work)
+
+    def continue_in_thread(self, work: StoreWork) -> None:
+        """Let the lane's thread do all further steps of this work."""
+        lane = work.lane
+        with self.changed:
+            work.here = False
+            self.changed.notify_all()
+            if not lane.has_thread and lane.works:
+                lane.has_thread = True  # before it is: an interrupt may come while it starts
+                in_daemon(partial(self._perform_all, lane), f"sparklog-store-{lane.store}")
+
+    def drop(self, work: StoreWork) -> None:
+        """Give up work that has not ended. Never waits for the lane's thread."""
+        with self.changed:
+            work.dropped = True
+            work.free()
+            self.changed.notify_all()
+        if work.here:
+            self._close(work)
 
     def give_up(self, lane: StoreLane, failure: BaseException) -> None:
         """Ask the store for nothing more in this task. Does nothing if it was given up before."""
         with self.changed:
             if lane.failure is None:
                 lane.failure = failure
+                for work in lane.works:
+                    work.free()
             self.changed.notify_all()
 
-    def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
-        """Wait until each part is done or its store is given up.
+    def _perform_all(self, lane: StoreLane) -> None:
+        """Perform the lane's work, in its thread, until there is none."""
+        while (work := self._next_work(lane)) is not None:
+            if work.is_given_up:
+                self._close(work)
+            else:
+                self._step(work)
 
-        While at least one part is ahead (`is_ahead`), the time counts against each store whose part is not done. A
-        store is given up when its limit is reached. While no part is ahead, all stores are equally slow, and no time is
-        counted.
-        """
+    def _next_work(self, lane: StoreLane) -> StoreWork | None:
+        """Wait until work of the lane's thread is ready or given up, and return the oldest. None if there is none."""
         with self.changed:
-            while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
-                if not any(is_ahead(part) for part in parts):
-                    self.changed.wait()
-                    continue
-                left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
+            while works := [work for work in lane.works if not work.here]:
+                for work in works:
+                    if work.is_given_up or work.is_ready():
+                        return work
+                self.changed.wait()
+            lane.has_thread = False
+        return None
+
+    def _step(self, work: StoreWork) -> None:
+        try:
+            next(work.steps)
+            return
+        except StopIteration:
+            pass
+        except BaseException as error:
+            self.give_up(work.lane, error)
+        self._end(work)
+
+    def _close(self, work: StoreWork) -> None:
+        work.steps.close()
+        self._end(work)
+
+    def _end(self, work: StoreWork) -> None:
+        with self.changed:
+            if work in work.lane.works:
+                work.lane.works.remove(work)
+            self.changed.notify_all()
+
+    # ---- waiting ------------------------------------------------------------------------------------
+
+    def note_progress(self) -> None:
+        """Note that a store has taken something. Call with the lock of `changed`."""
+        self._progress += 1
+        self.changed.notify_all()
+
+    def wait(self, works: Sequence[W], is_done: Callable[[W], bool], is_ahead: Callable[[W], bool]) -> None:
+        """Wait until each work is done or its store is given up.
+
+        While at least one work is ahead (`is_ahead`), the time counts against each store whose work is not done. A
+        store is given up when its limit is reached. While none is ahead, all stores are equally slow, and only time
+        without any progress counts: after STALLED_MS all are given up.
+        """
+        stalled_ms, progress = 0, -1
+        with self.changed:
+            while late := [work.lane for work in works if work.lane.failure is None and not is_done(work)]:
+                some_ahead = any(is_ahead(work) for work in works)
+                if some_ahead or progress != self._progress:
+                    stalled_ms, progress = 0, self._progress
+                left_ms = STALLED_MS - stalled_ms
+                if some_ahead:
+                    left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
                 if left_ms <= 0:
                     for lane in late:
-                        if lane.held_up_ms >= lane.limit_ms:
+                        if not some_ahead:
+                            self.give_up(lane, stalled())
+                        elif lane.held_up_ms >= lane.limit_ms:
                             self.give_up(lane, too_slow(lane.held_up_ms, lane.limit_ms))
                     continue
                 began_ms = self._clock.monotonic_ms()
                 self._clock.wait(self.changed, left_ms)
                 waited_ms = self._clock.monotonic_ms() - began_ms
-                for lane in late:
-                    lane.held_up_ms += waited_ms
+                if some_ahead:
+                    for lane in late:
+                        lane.held_up_ms += waited_ms
+                else:
+                    stalled_ms += waited_ms
+
+    # ---- outcome ------------------------------------------------------------------------------------
 
     def errors(self) -> dict[StoreId, BaseException]:
         """Return the error of each store that was given up."""
@@ -175,6 +301,11 @@ def too_slow(held_up_ms: int, limit_ms: int) -> RequestTimedOut:
         f"the write waited {duration(held_up_ms)} for this store, the limit is {duration(limit_ms)} "
         "(replica.lag.time.max.ms)"
     )
+
+
+def stalled() -> RequestTimedOut:
+    """Return the error of a store that took nothing for STALLED_MS while no other store was ahead of it."""
+    return RequestTimedOut(f"none of the stores of this write took anything for {duration(STALLED_MS)}")
 
 
 def wiped_or_swapped(errors: Mapping[StoreId, BaseException]) -> frozenset[StoreId]:

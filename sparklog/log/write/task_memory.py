@@ -10,7 +10,6 @@ from sparklog.core.types import NewObject, NewSlice
 from sparklog.log.write.open_object import OpenObject, slices_of
 
 MIB: Final = 1 << 20
-_UPLOADS_AT_ONCE: Final = 8  # small objects fit in memory by the thousand, but each upload has a thread for each store
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,7 @@ class TaskMemory:
 
     def make_room_for_upload(self, size_bytes: int) -> None:
         """Wait until the running uploads and one of `size_bytes` together are at most as large as one object may be."""
-        while self._uploading and (
-            len(self._uploading) >= _UPLOADS_AT_ONCE or self._uploading_bytes + size_bytes > self.limits.object_bytes
-        ):
+        while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 
     def uploads(self, closed: OpenObject, written: list[tuple[NewObject, list[NewSlice]]]) -> None:
@@ -128,12 +125,6 @@ class TaskMemory:
         """Wait for all running uploads."""
         while self._uploading:
             self._await_oldest()
-
-    def abort(self) -> None:
-        """Drop all running uploads. Waits for none."""
-        for closed, _ in self._uploading:
-            closed.abort()
-        self._uploading.clear()
 
     @property
     def _live_bytes(self) -> int:

@@ -174,9 +174,9 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
     A failure is returned and not raised, so that it stops no other stretch.
     """
     stores = Stores(order.addresses)
-    lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:
-        rewritten = compact(order.slices, kept, order.target, stores, lanes, lambda: UploadId(new_id()))
+        with StoreLanes(stores, order.incarnations, order.lag_time_max_ms) as lanes:
+            rewritten = compact(order.slices, kept, order.target, stores, lanes, lambda: UploadId(new_id()))
     except Exception as error:
         return StretchOutcome(error=str(error) or repr(error))
     lost = lanes.of_another_incarnation()

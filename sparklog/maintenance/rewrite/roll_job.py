@@ -199,14 +199,14 @@ def roll_segments(payload: bytes) -> bytes:
     """
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.addresses)
-    lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     outcomes = []
-    for segment in order.segments:
-        try:
-            rewritten = rewrite(segment.slices, segment.target, stores, lanes, lambda: UploadId(new_id()))
-            outcomes.append(RollOutcome(rewritten))
-        except Exception as error:  # of any kind: roll the other segments of the task
-            outcomes.append(RollOutcome(None, str(error) or repr(error)))
+    with StoreLanes(stores, order.incarnations, order.lag_time_max_ms) as lanes:
+        for segment in order.segments:
+            try:
+                rewritten = rewrite(segment.slices, segment.target, stores, lanes, lambda: UploadId(new_id()))
+                outcomes.append(RollOutcome(rewritten))
+            except Exception as error:  # of any kind: roll the other segments of the task
+                outcomes.append(RollOutcome(None, str(error) or repr(error)))
     lost = lanes.of_another_incarnation()
     return msgspec.msgpack.encode([_without(outcome, lost) if lost else outcome for outcome in outcomes])
 

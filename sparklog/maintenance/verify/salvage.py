@@ -220,14 +220,16 @@ def _swapped(
     lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
     objects: list[NewObject] = []
     slices: list[RewrittenSlice] = []
-    lanes = StoreLanes(stores, incarnations, lag_ms)
     holders = tuple(damage.store for damage in damages)
     upload: Callable[..., Rewritten] = partial(compact, kept=None) if left.with_offsets else rewrite
-    for run in left.runs:
-        parts = [SliceToRead(piece, object_.named, holders) for piece in run]
-        rewritten = upload(parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id()))
-        slices += [_shifted(new, len(objects)) for new in rewritten.slices]
-        objects += rewritten.objects
+    with StoreLanes(stores, incarnations, lag_ms) as lanes:
+        for run in left.runs:
+            parts = [SliceToRead(piece, object_.named, holders) for piece in run]
+            rewritten = upload(
+                parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id())
+            )
+            slices += [_shifted(new, len(objects)) for new in rewritten.slices]
+            objects += rewritten.objects
     swapped = lanes.of_another_incarnation()
     if swapped:
         raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Generator
 
 import pytest
 
@@ -18,7 +18,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import StoreId
 from sparklog.log.write.replicated_upload import ReplicatedUpload
-from sparklog.log.write.store_lanes import StoreLane, StoreLanes
+from sparklog.log.write.store_lanes import STALLED_MS, StoreLanes, StoreWork
 from sparklog.storage.keys import INCARNATION, append_key, index_key
 from tests.kit.faulty_store import ALWAYS, Fault, Hanging
 from tests.log.scripted_stores import LAG_MS, ScriptedStores, let_end
@@ -131,20 +131,55 @@ def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_object
     let_end(second)
 
 
-def test_stores_that_are_equally_slow_hold_nobody_up(stores: ScriptedStores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No clock runs while no store is ahead of the others."""
+def test_stores_that_are_equally_slow_hold_nobody_up(stores: ScriptedStores) -> None:
+    """No time counts while no store is ahead of the others, as long as they take something now and then."""
     lanes = stores.lanes()
-    stores.clock.ready = lambda: True
-    done: set[StoreId] = set()
-    monkeypatch.setattr(lanes.changed, "wait", lambda timeout=None: done.update((A, B)))
-    parts = [_Part(lane) for lane in lanes.of((A, B))]
-    lanes.wait(parts, lambda part: part.lane.store in done, lambda part: part.lane.store in done)
-    assert (stores.clock.waits, lanes.failures()) == ([], {})
+
+    def take_something_at_last() -> bool:
+        with lanes.changed:
+            if len(stores.clock.waits) % 3 == 0:
+                lanes.note_progress()
+        return True
+
+    stores.clock.ready = stores.clock.stalled = take_something_at_last
+    works = [_Late(lanes, lane) for lane in lanes.of((A, B))]
+    lanes.wait(works, lambda work: stores.clock.at_ms >= 10 * STALLED_MS, lambda work: False)
+    assert lanes.failures() == {}
+    assert {lane.held_up_ms for lane in lanes.of((A, B))} == {0}
 
 
-@dataclass
-class _Part:
-    lane: StoreLane
+class _Late(StoreWork):
+    def perform(self) -> Generator[None]:
+        yield
+
+
+def test_stores_that_all_hang_do_not_hold_a_write_up_for_ever(stores: ScriptedStores) -> None:
+    hanging = Hanging(), Hanging()
+    stores["a"].plan(StoreUnavailable("no answer"), "upload")
+    for name, hung in zip("bc", hanging, strict=True):
+        stores[name].plan(hung, "write", times=ALWAYS)
+    lanes = stores.lanes()
+    made = upload(lanes, *ABC)
+    assert all(hung.reached.wait(60) for hung in hanging)
+    stores.clock.ready = stores.clock.stalled = lambda: True
+    with pytest.raises(StoreUnavailable) as raised:
+        made.holders()
+    assert stores.clock.at_ms == STALLED_MS
+    assert "none of the stores of this write took anything for 2 minutes" in raised.value.message
+    let_end(*hanging)
+
+
+def test_a_store_that_hangs_is_given_up_if_another_one_is_in_doubt(stores: ScriptedStores) -> None:
+    hanging = Hanging()
+    stores["a"].plan(OutcomeUnknown("no reply"), "publish")
+    stores["b"].plan(hanging, "write", times=ALWAYS)
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    stores.clock.ready = lambda: made._copies[0].doubt is not None
+    with pytest.raises(OutcomeUnknown):
+        made.holders()
+    assert (stores.clock.at_ms, list(lanes.errors())) == (LAG_MS, [B])
+    let_end(hanging)
 
 
 def test_a_store_that_was_given_up_is_asked_for_nothing_more(stores: ScriptedStores) -> None:
@@ -298,3 +333,90 @@ def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
     let_end(hanging)
     assert stores.keys("a") == stores.keys("b") == []
     assert stores["b"].aborted == [KEY]
+
+
+def test_an_upload_that_is_dropped_does_not_end_the_others(stores: ScriptedStores) -> None:
+    lanes = stores.lanes()
+    dropped = ReplicatedUpload(lanes, (A, B), OTHER, here=False, backlog_bytes=0)
+    dropped.write(b"one")
+    dropped.abort()
+    assert upload(lanes, A, B).holders() == {A, B}
+    let_end()
+    assert stores["a"].aborted == stores["b"].aborted == [OTHER]
+    assert lanes.failures() == {}
+
+
+def test_a_store_that_hangs_keeps_one_thread_however_many_objects_wait(stores: ScriptedStores) -> None:
+    hanging = Hanging()
+    stores["b"].plan(hanging, "write", times=ALWAYS)
+    with stores.lanes() as lanes:
+        made = [upload(lanes, A, B, key=append_key(0, f"{n:02}" * 16)) for n in range(20)]
+        assert hanging.reached.wait(60)
+        assert lane_threads().count("sparklog-store-b") == 1
+        stores.clock.ready = lambda: others_are_done(made[0], B)
+        assert {each.holders() for each in made} == {frozenset((A,))}
+    let_end(hanging)
+    assert stores["b"].count("upload") == 1
+
+
+def test_an_object_streamed_here_is_dropped_though_its_store_failed_at_another_one(stores: ScriptedStores) -> None:
+    with stores.lanes() as lanes:
+        streamed = ReplicatedUpload(lanes, (A,), KEY, here=True, backlog_bytes=10)
+        streamed.write(b"one")
+        stores["a"].plan(StoreFull("no space left"), "write", OTHER)
+        with pytest.raises(StoreFull):
+            upload(lanes, A, key=OTHER, here=True)
+    assert sorted(stores["a"].aborted) == sorted([KEY, OTHER])
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_an_interrupt_while_an_upload_begins_leaves_no_thread(
+    stores: ScriptedStores, monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    start, started = threading.Thread.start, 0
+
+    def interrupted(thread: threading.Thread) -> None:
+        nonlocal started
+        start(thread)
+        started += 1
+        if started == (1 if here else 2):
+            raise KeyboardInterrupt
+
+    def uploads() -> None:
+        with stores.lanes() as lanes:
+            of_one = ReplicatedUpload(lanes, (A,), OTHER, here=True, backlog_bytes=10)
+            of_one.write(b"one")
+            monkeypatch.setattr(threading.Thread, "start", interrupted)
+            if here:
+                of_one.continue_in_background()
+            else:
+                ReplicatedUpload(lanes, ABC, KEY, here=False, backlog_bytes=10)
+
+    with pytest.raises(KeyboardInterrupt):
+        uploads()
+    monkeypatch.undo()
+    let_end()
+    assert lane_threads() == []
+    assert stores["a"].aborted == [OTHER]
+
+
+def test_no_more_threads_is_an_error_and_leaves_no_thread(
+    stores: ScriptedStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "sparklog-store-c":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError), stores.lanes() as lanes:
+        upload(lanes, *ABC)
+    monkeypatch.undo()
+    let_end()
+    assert lane_threads() == []
+
+
+def lane_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("sparklog-store-")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -172,35 +171,6 @@ def test_an_object_that_is_streamed_to_several_stores_is_aborted_on_each() -> No
     assert streamed.held_bytes == 0
     assert (stores.keys("a"), stores.keys("b")) == ([], [])
     assert (len(stores["a"].aborted), len(stores["b"].aborted)) == (1, 1)
-
-
-def uploads_of(store: str) -> int:
-    return sum(thread.name == f"sparklog-store-{store}" for thread in threading.enumerate())
-
-
-def test_small_objects_are_uploaded_a_few_at_a_time() -> None:
-    """Each has a thread for each store, and a task may have thousands of topics."""
-    stores = ScriptedStores()
-    hanging = Hanging()
-    stores["b"].plan(hanging, "publish", times=ALWAYS)
-    task, ids = TaskObjects(stores.lanes()), upload_ids()
-    for _ in range(20):
-        topic = TopicWriter(
-            task, target(1), lambda _: (A, B), new_upload_id=lambda: next(ids), now_us=lambda: TASK_CLOCK_US
-        )
-        topic.add(batch(0, 1, 1))
-        topic.split_gathered()
-    finishing = threading.Thread(target=task.finish)
-    finishing.start()
-    while uploads_of("b") < 8:
-        finishing.join(0.05)
-    finishing.join(0.3)  # long enough to begin more
-    at_once = uploads_of("b")
-    let_end(hanging)
-    finishing.join(60)
-    assert at_once == 8
-    assert [len(writer.written) for writer in task.writers] == [1] * 20
-    let_end()
 
 
 def test_a_store_that_hangs_is_left_out_of_its_objects_and_of_those_to_come() -> None:
