@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Generator
 
@@ -153,6 +154,7 @@ class _Late(StoreWork):
         yield
 
 
+@pytest.mark.timeout(60)
 def test_stores_that_all_hang_do_not_hold_a_write_up_for_ever(stores: ScriptedStores) -> None:
     hanging = Hanging(), Hanging()
     stores["a"].plan(StoreUnavailable("no answer"), "upload")
@@ -219,11 +221,18 @@ def test_the_bytes_that_only_a_store_that_was_given_up_lacks_are_dropped(stores:
     stores["b"].plan(hanging, "write", times=ALWAYS)
     lanes = stores.lanes()
     kept = upload(lanes, A, B)
+    another = bytes([1, 2, 3])
+    users = sys.getrefcount(another)
+    waiting = ReplicatedUpload(lanes, (A, B), append_key(0, "ef" * 16), here=False, backlog_bytes=10)
+    waiting.write(another)
     assert hanging.reached.wait(60)
     assert kept.held_bytes == 6
     stores.clock.ready = lambda: others_are_done(kept, B)
     assert kept.holders() == {A}
     assert kept.held_bytes == 0
+    waiting.publish(b"index")
+    assert waiting.holders() == {A}
+    assert sys.getrefcount(another) == users
     streamed = ReplicatedUpload(lanes, (A, B), OTHER, here=False, backlog_bytes=3)
     for _ in range(10):
         streamed.write(b"one")
