@@ -353,6 +353,9 @@ def test_a_large_upload_is_completed_only_if_the_key_is_absent() -> None:
         ([RESET, TAKEN, other], KeyExists),
         ([RESET, GONE, NOT_FOUND], StoreUnavailable),
         ([refusal(200, "InternalError"), COMPLETED], None),
+        ([refusal(200, "InternalError"), GONE, own], None),
+        ([PAGE, COMPLETED], None),
+        ([Reply(200, COMPLETED.body, length=1_000), TAKEN, own], None),
         ([IN_PROGRESS, COMPLETED], None),
     ],
 )

@@ -8,11 +8,7 @@ import pytest
 import s3fs
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.host.deadline import Deadline
-from sparklog.storage.s3.answers import S3RequestFailed
-from sparklog.storage.s3.bucket import Bucket
-from sparklog.storage.s3.settings import read_s3_settings
-from sparklog.storage.s3.small_requests import _SendOnceS3Files
+from sparklog.storage.s3.small_requests import _S3Files
 from tests.storage.scripted_s3 import ScriptedS3, scripted_s3
 from tests.storage.test_s3 import PAGE, store_at
 
@@ -44,16 +40,6 @@ def test_find_would_give_an_empty_folder_for_a_web_page() -> None:
             list(store_at(server).list_keys("a"))
 
 
-def test_a_request_that_was_cancelled_leaves_a_write_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    with scripted_s3(PAGE) as server:
-        bucket = Bucket("bucket", read_s3_settings(server.settings))
-        files = bucket.client.small_requests._files
-        monkeypatch.setattr(files, "pipe_file", lambda *given, **named: None)  # as fsspec has it
-        with pytest.raises(S3RequestFailed) as raised:
-            bucket.put_once_if_absent("a", "write-id", b"body", Deadline(30_000))
-        assert raised.value.in_doubt
-
-
 class Connections:
     """What s3fs closes at the end of a process."""
 
@@ -78,7 +64,7 @@ class LoopOfTheParent:
 
 def test_the_connections_of_a_process_are_not_closed_by_one_that_was_forked_from_it() -> None:
     here = s3fs.S3FileSystem(skip_instance_cache=True).loop
-    _SendOnceS3Files.close_session(here, Connections())
+    _S3Files.close_session(here, Connections())
     assert Connections.closed == 1
-    _SendOnceS3Files.close_session(LoopOfTheParent(), Connections())
+    _S3Files.close_session(LoopOfTheParent(), Connections())
     assert Connections.closed == 1

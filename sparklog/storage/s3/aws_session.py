@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import botocore.loaders
 import botocore.session
-from aiobotocore.httpsession import AIOHTTPSession
 from aiobotocore.session import AioSession
 from botocore.configprovider import ConfiguredEndpointProvider
 from botocore.credentials import Credentials
@@ -29,19 +28,6 @@ def new_async_session(profile: str | None) -> AioSession:
 @cache
 def _loader(data_path: str | None) -> botocore.loaders.Loader:
     return botocore.loaders.create_loader(data_path)
-
-
-class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
-    """An HTTP session that sends each request once.
-
-    aiohttp itself repeats a PUT if a reused connection closes before the answer arrives. The first PUT may have
-    succeeded, and then the second one finds the key taken by the object of the first.
-    """
-
-    async def _get_session(self, proxy_url: str | None) -> Any:
-        session = await super()._get_session(proxy_url)
-        session._retry_connection = False
-        return session
 
 
 def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from xml.sax.saxutils import escape
 
 from sparklog.core.errors import SparklogError
 from sparklog.host.deadline import Deadline
@@ -16,15 +17,14 @@ from sparklog.storage.s3.settings import S3Settings
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import BulkAnswer
 
+_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
-_SMALL_BYTES: Final = 512 * 1024  # larger bodies go over plain connections (bulk.py)
 
 # Fields that every real answer has. A web page in place of an answer is parsed as an answer without any fields.
 _ALWAYS_IN: Final = {
     "head_object": "ETag",
     "create_multipart_upload": "UploadId",
     "upload_part_copy": "CopyPartResult",
-    "complete_multipart_upload": "ETag",
     "list_objects_v2": "IsTruncated",
     "list_multipart_uploads": "IsTruncated",
 }
@@ -86,11 +86,6 @@ class Bucket:
 
     def put_once_if_absent(self, key: str, write_id: str, body: bytes | bytearray, deadline: Deadline) -> None:
         """Send one conditional PUT of a whole object, once. Raises S3RequestFailed."""
-        if len(body) <= _SMALL_BYTES:
-            answer = self.client.small_requests.put_once_if_absent(self.name, key, body, whose(write_id), deadline)
-            if "ETag" not in answer:
-                raise not_s3("an answer without the ETag of what was written", 200)
-            return
         named = {f"x-amz-meta-{name}": value for name, value in whose(write_id).items()}
         self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
@@ -98,6 +93,22 @@ class Bucket:
         """Send part `number` of an upload, once, and return its ETag. Raises S3RequestFailed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._sent(key, body, deadline, headers=self._always, query=query)
+
+    def complete_once_if_absent(
+        self, key: str, upload_id: str, parts: Sequence[tuple[int, str]], deadline: Deadline
+    ) -> None:
+        """Complete an upload of `parts` (number and ETag of each) under the same condition, once.
+
+        Raises S3RequestFailed.
+        """
+        named = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag)}</ETag></Part>" for number, etag in parts
+        )
+        body = f'<CompleteMultipartUpload xmlns="{_NAMESPACE}">{named}</CompleteMultipartUpload>'.encode()
+        headers = {"If-None-Match": "*", "Content-Type": "application/xml", **self._always}
+        query = {"uploadId": upload_id}
+        answer = self.client.bulk("POST", self.name, key, deadline, query=query, headers=headers, body=body)
+        answer.check_completed(deadline)
 
     def _sent(
         self,

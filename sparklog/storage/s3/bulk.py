@@ -1,4 +1,4 @@
-"""Requests with large bodies: each is sent once, over a plain connection, from or into the caller's memory.
+"""Requests that are sent once, or have large bodies: over a plain connection, from or into the caller's memory.
 
 docs/benchmarks-s3.md compares this way with other clients. It was chosen because it takes the least processor time per
 MiB, a forked process needs none of its parent's connections, every wait has its own limit, and an answer is checked
@@ -24,7 +24,7 @@ from botocore.httpsession import ProxyConfiguration, get_cert_path
 from botocore.utils import get_environ_proxies
 
 from sparklog.host.deadline import Deadline
-from sparklog.storage.s3.answers import S3RequestFailed, sorted_failure
+from sparklog.storage.s3.answers import S3RequestFailed, not_s3, sorted_failure
 
 _IDLE: Final = 64  # connections kept for the next request
 _CHUNK_BYTES: Final = 256 * 1024
@@ -215,6 +215,21 @@ class BulkAnswer:
             raise S3RequestFailed(f"an answer cut at byte {at} of {len(into)} ({type(error).__name__})") from error
         return at
 
+    def check_completed(self, deadline: Deadline) -> None:
+        """Read and close the answer to the completion of an upload. Raises S3RequestFailed if it was not completed.
+
+        S3 answers 200 at once, keeps the connection open by blanks, and may still end with an error.
+        """
+        body = bytearray(_LONGEST_ERROR)
+        try:
+            self.read_into(memoryview(body), deadline)
+        finally:
+            self.close()
+        if _CODE.search(body):
+            raise _failure(body, 500, self._response.reason)
+        if b"<ETag>" not in body:
+            raise not_s3("an answer without the ETag of what was written", self.status)
+
     def close(self) -> None:
         """Give the connection back, or close it if part of the body is still to come."""
         whole = self._response.length == 0 and not self._response.chunked and not self._response.will_close
@@ -261,9 +276,14 @@ def _refused(response: http.client.HTTPResponse, answer: BulkAnswer, deadline: D
     with suppress(S3RequestFailed):
         answer.read_into(memoryview(body), deadline)
     answer.close()
+    region = answer.header("x-amz-bucket-region")
+    more = f" (the bucket's region is {region})" if region else ""
+    return _failure(body, response.status, response.reason, more)
+
+
+def _failure(body: bytes | bytearray, status: int, reason: str, more: str = "") -> S3RequestFailed:
+    """Return the failure that an answer's body describes. `reason`: the text if the body has none."""
     code, message = _CODE.search(body), _MESSAGE.search(body)
-    name = code[1].decode() if code else str(response.status)
-    text = message[1].decode(errors="replace") if message else response.reason
-    if region := answer.header("x-amz-bucket-region"):
-        text = f"{text} (the bucket's region is {region})"
-    return S3RequestFailed(f"HTTP {response.status} {name}: {text}"[:300], status=response.status, code=name)
+    name = code[1].decode() if code else str(status)
+    text = message[1].decode(errors="replace") if message else reason
+    return S3RequestFailed(f"HTTP {status} {name}: {text}{more}"[:300], status=status, code=name)

@@ -1,9 +1,8 @@
 """This process's S3 clients: one for each set of settings.
 
-Small requests go through s3fs (small_requests.py), on fsspec's event loop. Bulk bodies go over plain connections
-(bulk.py), in the caller's thread or in a thread of the client. So small requests and bulk bodies never wait for each
-other. Both use the same keys, endpoint and region. Each request is sent exactly once: only the caller knows whether it
-is safe to repeat.
+Writes and reads of objects go over plain connections (bulk.py), in the caller's thread or in a thread of the client.
+Each of these requests is sent exactly once: only the caller knows whether it is safe to repeat. Other requests go
+through s3fs (small_requests.py), on fsspec's event loop. Both use the same keys, endpoint and region.
 
 Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't be
 shared.

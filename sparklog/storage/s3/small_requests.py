@@ -1,8 +1,8 @@
-"""Requests with small bodies through s3fs's public calls: conditional puts, listings, the begin and end of uploads.
+"""Small requests that may be sent again, through s3fs's public calls: listings, deletes, the beginning of uploads.
 
-s3fs sends each request once. Its own errors do not say enough about the outcome, so this module looks at their cause,
-the error of botocore. s3fs's `cat_file` and `find` are not used to read and list objects, because they mistake a web
-page for an answer of S3 (docs/stores.md).
+s3fs's own errors do not say enough about the outcome, so this module looks at their cause, the error of botocore.
+s3fs's `cat_file` and `find` are not used to read and list objects, because they mistake a web page for an answer of S3
+(docs/stores.md).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import fsspec.asyn
 import s3fs
-from botocore.handlers import add_expect_header
 
 from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import sorted_failure
-from sparklog.storage.s3.aws_session import SendOnceSession, addressing, new_async_session, region_of
+from sparklog.storage.s3.aws_session import addressing, new_async_session, region_of
 from sparklog.storage.s3.settings import S3Settings
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -31,7 +30,7 @@ class SmallRequests:
         session = new_async_session(settings.profile)
         encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
         self._try_s = try_s
-        self._files = _SendOnceS3Files(
+        self._files = _S3Files(
             skip_instance_cache=True,
             use_listings_cache=False,
             endpoint_url=settings.endpoint_url,
@@ -50,22 +49,12 @@ class SmallRequests:
                 # Bodies carry their own checksums, and older servers refuse a second one.
                 "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required",
-                "http_session_cls": SendOnceSession,
                 "s3": addressing(session, settings),
             },
             session=session,
         )
         self._files.connect()
-        # Drop `Expect: 100-continue`: a client may wait for that answer forever.
-        self._files.s3.meta.events.unregister("before-call.s3", add_expect_header)
         self.endpoint = str(self._files.s3.meta.endpoint_url)
-
-    def put_once_if_absent(
-        self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
-    ) -> dict[str, Any]:
-        """Send one conditional PUT and return the answer. Raises S3RequestFailed, at the latest at the deadline."""
-        # mode="create": s3fs sends `If-None-Match: *` with the request.
-        return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
 
     def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
         """Send a request for `operation`, a method of botocore's S3 client, and return the answer.
@@ -98,8 +87,8 @@ class SmallRequests:
         return answer or {}  # None: the request was cancelled
 
 
-class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs that sends each request once, and at exit does not close the connections of a parent process."""
+class _S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
+    """s3fs that leaves repeats to us, and at exit does not close the connections of a parent process."""
 
     retries = 1
 

@@ -54,8 +54,8 @@ class S3Upload:
         self._part = bytearray()
         self._upload_id: str | None = None
         self._write_id = new_id()
-        self._sending: deque[Future[dict[str, Any]]] = deque()
-        self._sent: list[dict[str, Any]] = []
+        self._sending: deque[Future[tuple[int, str]]] = deque()
+        self._sent: list[tuple[int, str]] = []
         self._ended = False
         self._removed = False
 
@@ -116,18 +116,8 @@ class S3Upload:
                 self._send_part()
             while self._sending:
                 self._await_part()
-            parameters = {
-                "Key": self._key,
-                "UploadId": self._upload_id,
-                "IfNoneMatch": "*",
-                "MultipartUpload": {"Parts": self._sent},
-            }
-            self._bucket.write_if_absent(
-                self._key,
-                self._write_id,
-                lambda deadline: self._bucket.send_small("complete_multipart_upload", deadline, **parameters),
-                sole_writer=True,
-            )
+            complete = partial(self._bucket.complete_once_if_absent, self._key, self._upload_id, self._sent)
+            self._bucket.write_if_absent(self._key, self._write_id, complete, sole_writer=True)
             self._upload_id = None
         finally:
             self.abort()
@@ -198,7 +188,7 @@ class S3Upload:
         )
         return str(answer["UploadId"])
 
-    def _put_part(self, upload_id: str, number: int, body: bytearray) -> dict[str, Any]:
+    def _put_part(self, upload_id: str, number: int, body: bytearray) -> tuple[int, str]:
         deadline = self._bucket.deadline(more_ms=len(body) * _MS_PER_MIB // (1024 * 1024))
         etag = self._bucket.repeated(
             f"send part {number} of {self._key}",
@@ -206,9 +196,9 @@ class S3Upload:
             deadline,
             writing=True,
         )
-        return {"ETag": etag, "PartNumber": number}
+        return number, etag
 
-    def _copy_part(self, number: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _copy_part(self, number: int, parameters: dict[str, Any]) -> tuple[int, str]:
         deadline = self._bucket.deadline(more_ms=COPIED_BYTES * _MS_PER_MIB // (1024 * 1024))
 
         def copy() -> str:
@@ -219,7 +209,7 @@ class S3Upload:
             return copied["ETag"]
 
         etag = self._bucket.repeated(f"copy part {number} of {self._key}", copy, deadline, writing=True)
-        return {"ETag": etag, "PartNumber": number}
+        return number, etag
 
     def _await_part(self) -> None:
         try:
