@@ -364,6 +364,7 @@ def test_the_outcome_of_a_completion_is_told_apart(answers: list[Step], error: t
         if error is None:
             upload(store_at(server), 9 * MIB)
             assert server.requests[-1].method != "DELETE"
+            assert len(server.requests) == 3 + len(answers)
         else:
             with pytest.raises(error):
                 upload(store_at(server), 9 * MIB)

@@ -225,9 +225,9 @@ class BulkAnswer:
             self.read_into(memoryview(body), deadline)
         finally:
             self.close()
-        if _CODE.search(body):
-            raise _failure(body, 500, self._response.reason)
         if b"<ETag>" not in body:
+            if _CODE.search(body):
+                raise _failure(body, 500, self._response.reason)
             raise not_s3("an answer without the ETag of what was written", self.status)
 
     def close(self) -> None:
