@@ -13,7 +13,7 @@ from tests.sim.expiry import CLOCKS
 from tests.sim.faults import KINDS
 from tests.sim.missing_guards import BY_NAME, missing
 from tests.sim.seen_guards import SEEN
-from tests.sim.world import Shape, new_world, prepare
+from tests.sim.world import ClusterShape, new_world, prepare
 
 SEEDS = 20  # of the first part of a campaign; the others have twice as many
 PARTS = [range(SEEDS), *(range((2 * part - 1) * SEEDS, (2 * part + 1) * SEEDS) for part in range(1, 6))]
@@ -96,7 +96,7 @@ def test_worlds_are_of_all_shapes() -> None:
     shapes = {new_world(seed).shape for seed in range(40)}
     assert {(each.min_isr, each.unclean) for each in shapes} == {(1, False), (2, False), (1, True), (2, True)}
     assert {each.partitions for each in shapes} == {1, 2, 3}
-    assert all(isinstance(each, Shape) for each in shapes)
+    assert all(isinstance(each, ClusterShape) for each in shapes)
 
 
 # ---- what a missing guard does ------------------------------------------------------------------------

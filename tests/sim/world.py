@@ -53,7 +53,7 @@ TOLD = ("is told", "refused", "misses", "read failed")  # lines of a history
 
 
 @dataclass(frozen=True)
-class Shape:
+class ClusterShape:
     """What kind of cluster it is. `may_lose`: faults may take objects; `unclean`: elections may lose records."""
 
     partitions: int
@@ -62,11 +62,11 @@ class Shape:
     may_lose: bool
 
     @staticmethod
-    def of(dice: random.Random) -> Shape:
+    def of(dice: random.Random) -> ClusterShape:
         """One in four may elect uncleanly; objects are lost only where min ISR is 2 and elections are clean."""
         unclean = dice.random() < 0.25
         min_isr = dice.choice((1, 1, 2)) if unclean else dice.choice((1, 2, 2, 2))
-        return Shape(dice.choice((1, 2, 3)), min_isr, unclean, may_lose=min_isr == 2 and not unclean)
+        return ClusterShape(dice.choice((1, 2, 3)), min_isr, unclean, may_lose=min_isr == 2 and not unclean)
 
 
 class World(Simulation):
@@ -81,7 +81,7 @@ class World(Simulation):
         self.is_compacted = seed % 10 in COMPACTED
         self.is_ahead = seed % 10 in expiry.AHEAD
         self.dice = own_dice(seed, "world")
-        self.shape = Shape.of(self.dice)
+        self.shape = ClusterShape.of(self.dice)
         self.now_ms = START_MS
         self.is_ending = False
         self.refusals: Counter[str] = Counter()

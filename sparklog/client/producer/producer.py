@@ -22,7 +22,7 @@ from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.plans.write_plan import Durability
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
-from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
+from sparklog.client.producer.sending import BufferShare, FlushRows, Sending, rows_of, settle_failed, settle_written
 from sparklog.client.producer.targets import SendableTopics, SendOptions, Serializer
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
@@ -341,7 +341,7 @@ class Producer(AnswersKafkaMethods):
         Returns the next task for a sender thread: to find the partitions of these records.
         """
         waiting, self._waiting = self._waiting, {}
-        flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
+        flush = self._flushes.take(self._buffer.since_ms, FlushRows(BufferShare(self._buffer.take()), {}))
         self._noticed = False
         return partial(self._route, flush, {name: records for name, records in waiting.items() if records.cells})
 
@@ -354,7 +354,7 @@ class Producer(AnswersKafkaMethods):
                 records.sent.fail(_unexpected(error, Landed.NO))
         with self._lock:
             if not parts:
-                self._buffer.release(rows_of(flush).taken.settle(0))
+                self._buffer.release(rows_of(flush).buffer_share.settle(0))
             self._flushes.routed(flush, parts)
             self._tell_all()
 
@@ -424,7 +424,7 @@ class Producer(AnswersKafkaMethods):
 
     def _free(self, flush: Flush) -> None:
         for piece in flush.pieces:
-            self._buffer.release(rows_of(piece).taken.settle(sum(piece.parts.values())))
+            self._buffer.release(rows_of(piece).buffer_share.settle(sum(piece.parts.values())))
 
     def _tell_all(self) -> None:
         """Wake all threads that wait for work, for room in the buffer, or for records to be settled."""

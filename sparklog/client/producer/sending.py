@@ -24,8 +24,8 @@ from sparklog.core.types import TopicPartition
 log = logging.getLogger("sparklog")
 
 
-class Taken:
-    """Bytes that a flush occupies in the producer's buffer. If a flush is divided, its parts share one `Taken`."""
+class BufferShare:
+    """Bytes that a flush occupies in the producer's buffer. If a flush is divided, its parts use one of these."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -44,14 +44,14 @@ class Taken:
 class FlushRows:
     """The records of a flush, by topic, and the bytes that they occupy in the buffer."""
 
-    __slots__ = ("taken", "topics")
+    __slots__ = ("buffer_share", "topics")
 
-    def __init__(self, taken: Taken, topics: dict[str, RoutedRecords]) -> None:
-        self.taken = taken
+    def __init__(self, buffer_share: BufferShare, topics: dict[str, RoutedRecords]) -> None:
+        self.buffer_share = buffer_share
         self.topics = topics
 
     def only(self, parts: Collection[TopicPartition]) -> FlushRows:
-        """The records of the partitions `parts`. The result shares `taken` with this object."""
+        """The records of the partitions `parts`. The result shares `buffer_share` with this object."""
         partitions: dict[int, list[int]] = {}
         for key in parts:
             partitions.setdefault(key.topic_id, []).append(key.partition)
@@ -60,7 +60,7 @@ class FlushRows:
             for name, of_topic in self.topics.items()
             if of_topic.topic_id in partitions
         }
-        return FlushRows(self.taken, topics)
+        return FlushRows(self.buffer_share, topics)
 
 
 class Sending:
@@ -98,7 +98,7 @@ class Sending:
             of_topic.sent.partitions = of_topic.partitions
             rows.topics[name] = of_topic
             parts |= of_topic.parts()
-        rows.taken.records_left = sum(parts.values())
+        rows.buffer_share.records_left = sum(parts.values())
         return parts
 
     def upload(self, flush: Flush, timeout_ms: int) -> None:

@@ -28,7 +28,7 @@ AT_ONCE: Final = 256  # operations that are answered before other tasks have a t
 
 _wait_request = Decoders(WaitRequest)
 
-Gone = Callable[[], Awaitable[object]]  # returns when the client has left
+ClientLeft = Callable[[], Awaitable[object]]  # returns when the client has left
 
 
 class Waits:
@@ -59,11 +59,10 @@ class Waits:
         """True if the chain is read every LOOK_MS, because a request waits."""
         return self._looking is not None
 
-    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+    async def wait(self, request: WaitRequest, client_left: ClientLeft) -> WaitReply:
         """Reply with `done` true once the chain has the wanted state.
 
-        Reply with `done` false after `request.max_wait_ms` (at most MAX_WAIT_MS), when the client has left (`gone`
-        returns), or when `end_all` is called. Raises TryAgain if `watched` would exceed MAX_WATCHED, or after `close`.
+        Reply with `done` false after `request.max_wait_ms` (at most MAX_WAIT_MS), when `client_left` returns, or when `end_all` is called. Raises TryAgain if `watched` would exceed MAX_WATCHED, or after `close`.
         """
         if not self._closed and self._follower.head.n < request.seen:
             await self._catch_up()
@@ -80,7 +79,7 @@ class Waits:
             if operation is not None:
                 self._purgatory.remove(operation)
             return self._reply(operation is None)
-        return self._reply(await self._answer(operation, wait_ms, gone))
+        return self._reply(await self._answer(operation, wait_ms, client_left))
 
     def end_all(self) -> None:
         """Answer all waiting requests now, with `done` false.
@@ -98,12 +97,12 @@ class Waits:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def _answer(self, operation: Operation, wait_ms: int, gone: Gone) -> bool:
+    async def _answer(self, operation: Operation, wait_ms: int, client_left: ClientLeft) -> bool:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bool] = loop.create_future()
         self._answers[operation] = answer
         late = loop.call_later(wait_ms / 1000, self._set, operation, False)
-        left = asyncio.ensure_future(gone())
+        left = asyncio.ensure_future(client_left())
         left.add_done_callback(lambda _: self._set(operation, done=False))
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
@@ -180,7 +179,7 @@ class Waits:
             self._reading = None
 
 
-def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Endpoint]:
+def waiting_routes(wait: Callable[[WaitRequest, ClientLeft], Awaitable[WaitReply]]) -> list[Endpoint]:
     """The endpoint for requests that wait; `wait` is `Service.wait`."""
 
     async def waited(request: Request) -> WaitReply:

@@ -17,7 +17,7 @@ from sparklog.chain.commit.commit_counts import CommitCounts
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.chain.follow.follower import Follower
 from sparklog.client.stores.store_look import StoreLook
-from sparklog.coordinator.http.waiting_requests import Gone, Waits
+from sparklog.coordinator.http.waiting_requests import ClientLeft, Waits
 from sparklog.coordinator.leading.checkpointing import Checkpointing
 from sparklog.coordinator.leading.commit_loop import CommitLoop
 from sparklog.coordinator.leading.control import (
@@ -143,13 +143,13 @@ class Service:
         self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 
-    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+    async def wait(self, request: WaitRequest, client_left: ClientLeft) -> WaitReply:
         """Reply once the chain has the wanted state, on a leader or a standby.
 
         Raises InconsistentClusterId, and the errors of `Waits.wait`.
         """
         check_chain(request.chain_id, self.follower.state.chain_id)
-        return await self.waits.wait(request, gone)
+        return await self.waits.wait(request, client_left)
 
     def cluster(self) -> ClusterReply:
         """The cluster's id, the address of its metadata, its coordinator, and the newest entry that was read."""

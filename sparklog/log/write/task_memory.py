@@ -53,12 +53,12 @@ class WriterLimits:
     def largest_batch_bytes(self) -> int:
         return self.full_batch_bytes * 4 // 3
 
-    def enough_rows(self, partitions: int) -> int:
+    def rows_to_gather(self, partitions: int) -> int:
         """Return the number of rows to gather: 1 for a single partition, since there is nothing to split."""
         wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
-    def enough_bytes(self, open_partitions: int) -> int:
+    def bytes_to_encode(self, open_partitions: int) -> int:
         """Return the raw size in bytes at which a partition's pending rows are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // open_partitions))
 

@@ -52,7 +52,7 @@ class TopicWriter:
         self._now_us = now_us
         self._sticky = sticky
         self._compression = compression
-        self._enough_rows = self._limits.enough_rows(target.partitions)
+        self._rows_to_gather = self._limits.rows_to_gather(target.partitions)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
@@ -94,7 +94,7 @@ class TopicWriter:
         writers = [self._writer(piece.partition) for piece in pieces]
         for writer, piece in zip(writers, pieces, strict=True):
             writer.add(piece)
-        full_bytes = self._limits.enough_bytes(self._task.open_partitions)
+        full_bytes = self._limits.bytes_to_encode(self._task.open_partitions)
         for writer, piece in zip(writers, pieces, strict=True):
             writer.encode_if_full(piece.partition, full_bytes)
         del pieces
@@ -137,7 +137,7 @@ class TopicWriter:
         self._gathered.append(rows)
         self._gathered_rows += rows.num_rows
         self._gathered_bytes += size_bytes
-        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= self._limits.gather_bytes:
+        if self._gathered_rows >= self._rows_to_gather or self._gathered_bytes >= self._limits.gather_bytes:
             self.split_gathered()
 
     def _writer(self, partition: PartitionIndex) -> ObjectsWriter:

@@ -178,9 +178,9 @@ def test_cuts_cover_all_rows_within_the_limits(sizes: list[int], limit: int, lim
 
 def test_many_partitions_share_what_may_be_pending():
     limits = WriterLimits()
-    assert limits.enough_bytes(1) == limits.enough_bytes(48) == MIB
-    assert limits.enough_bytes(100) == 48 * MIB // 100
-    assert limits.enough_bytes(5_000) == limits.smallest_full_batch_bytes
+    assert limits.bytes_to_encode(1) == limits.bytes_to_encode(48) == MIB
+    assert limits.bytes_to_encode(100) == 48 * MIB // 100
+    assert limits.bytes_to_encode(5_000) == limits.smallest_full_batch_bytes
 
 
 def test_nothing_added_is_nothing_written(store: MemoryStore):

@@ -36,7 +36,7 @@ from tests.maintenance.histories import rest, steps
 from tests.maintenance.histories.late_reads import LateRead
 from tests.maintenance.histories.partition_model import PartitionModel, Seen, Write
 from tests.maintenance.histories.processes import Interruption, Processes, stores_of_processes
-from tests.maintenance.histories.shape import PARTITIONS, TOPIC, Shape, Step, meanwhile, steps_of
+from tests.maintenance.histories.shape import PARTITIONS, TOPIC, LogShape, Step, meanwhile, steps_of
 from tests.maintenance.histories.writes import COLUMNS, rows_of
 from tests.maintenance.old_chain import small_blocks
 
@@ -60,7 +60,7 @@ class History(Simulation):
 
     def __init__(self, seed: int, *, without: Collection[int] = ()) -> None:
         super().__init__(seed, without=without)
-        self.shape = Shape.of(own_dice(seed, "shape"))
+        self.shape = LogShape.of(own_dice(seed, "shape"))
         self.planned = steps_of(own_dice(seed, "steps"), self.shape)
         self.clock: HandClock = HandClock()
         self.processes = Processes(uuid.uuid4().hex)

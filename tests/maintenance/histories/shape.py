@@ -56,14 +56,14 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class LogShape:
     """The kind of log: its stores and its topic's config."""
 
     stores: tuple[str, ...]
     config: dict[str, object]
 
     @staticmethod
-    def of(dice: random.Random) -> Shape:
+    def of(dice: random.Random) -> LogShape:
         """One in two has three stores, and half of those may elect uncleanly. Three in four are compacted."""
         stores = dice.choice((("a",), ("a", "b", "c")))
         policy = dice.choice(("delete", "compact", "compact,delete", "compact,delete"))
@@ -87,7 +87,7 @@ class Shape:
         if len(stores) > 1:
             config["min.insync.replicas"] = dice.choice((1, 2))
             config["unclean.leader.election.enable"] = dice.choice(("false", "true"))
-        return Shape(stores, config)
+        return LogShape(stores, config)
 
     @property
     def is_replicated(self) -> bool:
@@ -152,7 +152,7 @@ class Shape:
         return rows
 
 
-def steps_of(dice: random.Random, shape: Shape) -> list[Step]:
+def steps_of(dice: random.Random, shape: LogShape) -> list[Step]:
     """The steps of a history: single ones and episodes."""
     names = [name for name in WEIGHTS if shape.has(name)]
     chosen: list[str] = []
@@ -163,7 +163,7 @@ def steps_of(dice: random.Random, shape: Shape) -> list[Step]:
     return [Step(name, dice.getrandbits(64)) for name in chosen]
 
 
-def meanwhile(dice: random.Random, shape: Shape) -> list[Step]:
+def meanwhile(dice: random.Random, shape: LogShape) -> list[Step]:
     """What happens while a process is held up."""
     names = [name for name in WEIGHTS if shape.has(name) and name not in NOT_NESTED]
     some = dice.choices(names, [WEIGHTS[name] for name in names], k=dice.randint(1, 3))

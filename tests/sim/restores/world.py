@@ -28,7 +28,7 @@ FIRST_NAMES = "bcdef"
 
 
 @dataclass(frozen=True)
-class Shape:
+class WorldShape:
     """What the seed makes of a world."""
 
     stores: int
@@ -47,10 +47,10 @@ class Shape:
         return max(self.stores, 3) + 1
 
 
-def shape_of(seed: int, dice: random.Random) -> Shape:
+def shape_of(seed: int, dice: random.Random) -> WorldShape:
     """A shape."""
     stores = dice.choice((2, 3, 3, 4))
-    return Shape(
+    return WorldShape(
         stores=stores,
         copies=dice.choice((1, 1, 2)) if stores > 2 else 1,
         block=dice.choice((3, 4, 8)),
@@ -66,7 +66,7 @@ def shape_of(seed: int, dice: random.Random) -> Shape:
 class World(Simulation):
     """Places, actors and history of one run. `known`: the places of stores by id, also of those that are removed."""
 
-    def __init__(self, seed: int, shape: Shape | None = None) -> None:
+    def __init__(self, seed: int, shape: WorldShape | None = None) -> None:
         super().__init__(seed)
         self.dice = random.Random(seed)
         self.ids = random.Random(seed + 1)
