@@ -62,7 +62,8 @@ class Waits:
     async def wait(self, request: WaitRequest, client_left: ClientLeft) -> WaitReply:
         """Reply with `done` true once the chain has the wanted state.
 
-        Reply with `done` false after `request.max_wait_ms` (at most MAX_WAIT_MS), when `client_left` returns, or when `end_all` is called. Raises TryAgain if `watched` would exceed MAX_WATCHED, or after `close`.
+        Reply with `done` false after `request.max_wait_ms` (at most MAX_WAIT_MS), when `client_left` returns, or when
+        `end_all` is called. Raises TryAgain if `watched` would exceed MAX_WATCHED, or after `close`.
         """
         if not self._closed and self._follower.head.n < request.seen:
             await self._catch_up()
