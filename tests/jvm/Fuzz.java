@@ -1,7 +1,11 @@
-package io.sparklog;
+package io.sparklog.read.task;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparklog.arrow.DamagedException;
+import io.sparklog.arrow.Decoder;
+import io.sparklog.arrow.Layout;
+import io.sparklog.planner.Planner;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,6 +16,10 @@ import java.util.List;
 import java.util.Random;
 import java.util.zip.CRC32C;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 
@@ -145,9 +153,9 @@ final class Fuzz {
         int start = (int) Math.min(index.positions[batch], object.length);
         int length = (int) Math.min(index.lengths[batch], object.length - start);
         Decoder.Batch decoded = decoder.decode(object, start, length, layout, "key", "value", "headers", "timestamp");
-        Records rows = decoded.rows(new String[] {"key", "value", "headers", "timestamp"}, 0);
-        for (int row = 0; row < Math.min(rows.count(), 10_000); row++) {
-          text(rows.columns(), row);
+        ColumnVector[] columns = decoded.columns("key", "value", "headers", "timestamp");
+        for (int row = 0; row < Math.min(decoded.rows(), 10_000); row++) {
+          text(columns, row);
         }
         this.decoded++;
       }
@@ -170,12 +178,12 @@ final class Fuzz {
       throws Exception {
     ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
     ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
-    ReadRange wanted = new ReadRange(range.start(), range.end(), columns);
+    SliceReader.Wanted wanted = new SliceReader.Wanted(range.start(), range.end(), columns);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());
       try {
-        for (Records rows = reader.next(); rows != null; rows = reader.next()) {
+        for (RangeReader.Records rows = reader.next(); rows != null; rows = reader.next()) {
           for (int row = 0; row < rows.count(); row++) {
             found.add(text(rows.columns(), row));
           }
@@ -195,13 +203,13 @@ final class Fuzz {
   }
 
   private static String value(ColumnVector column, int row) {
-    if (column instanceof LogVector.Bytes) {
+    if (column.dataType() instanceof BinaryType) {
       return hex(column.getBinary(row));
     }
-    if (column instanceof LogVector.Text) {
+    if (column.dataType() instanceof StringType) {
       return column.getUTF8String(row).toString();
     }
-    if (column instanceof LogVector.Lists) {
+    if (column.dataType() instanceof ArrayType) {
       ColumnarArray headers = column.getArray(row);
       StringBuilder text = new StringBuilder("[");
       for (int i = 0; i < headers.numElements(); i++) {
@@ -210,7 +218,7 @@ final class Fuzz {
       }
       return text.append("]").toString();
     }
-    return column instanceof LogVector.Int32s ? "" + column.getInt(row) : "" + column.getLong(row);
+    return column.dataType() instanceof IntegerType ? "" + column.getInt(row) : "" + column.getLong(row);
   }
 
   private static String hex(byte[] bytes) {
