@@ -36,6 +36,8 @@ final class Fuzz {
     "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
   };
 
+  private static final ReadTask.Limits LIMITS = new ReadTask.Limits(8 << 20, 65_536, 30_000);
+
   private final Random dice;
   private final Path folder;
   private int refused;
@@ -178,7 +180,7 @@ final class Fuzz {
       throws Exception {
     ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
     ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
-    SliceReader.Wanted wanted = new SliceReader.Wanted(range.start(), range.end(), columns);
+    SliceReader.Wanted wanted = new SliceReader.Wanted(range.start(), range.end(), columns, LIMITS);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());

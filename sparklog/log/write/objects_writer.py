@@ -34,7 +34,7 @@ from sparklog.log.write.routing import PartitionRows
 from sparklog.log.write.row_sizes import ROW_BYTES, raw_sums
 from sparklog.log.write.task_objects import TaskObjects
 
-_UPLOAD_ATTEMPTS: Final = 3
+UPLOAD_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class Uploading:
         self.size_bytes = sum(batch.message.size for batch in batches)
         self._writer = writer
         self._open = streamed
-        self._attempts = 1 if streamed is not None else _UPLOAD_ATTEMPTS
+        self._attempts = 1 if streamed is not None else UPLOAD_ATTEMPTS
         self._batches = batches
         self._object_index = object_index
         self._here = here
@@ -269,7 +269,7 @@ class Uploading:
         """Wait for the stores, and add the object to the writer's `written`.
 
         If a store may have the object and none has it for sure, the object is uploaded again under another name, at
-        most _UPLOAD_ATTEMPTS times in all; vacuum removes the earlier ones. After the last attempt, the error is
+        most UPLOAD_ATTEMPTS times in all; vacuum removes the earlier ones. After the last attempt, the error is
         raised. A streamed object has only one attempt, because its batches are not in memory any more.
         """
         while True:

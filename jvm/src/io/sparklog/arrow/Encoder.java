@@ -26,18 +26,19 @@ import org.apache.arrow.flatbuf.RecordBatch;
  */
 public final class Encoder implements AutoCloseable {
   private static final int NOT_COMPRESSED = -1;
-  private static final int SMALL_BATCH_BYTES = 16 << 10; // as in log/batch.py: stored without compression
   private static final int ZSTD_LEVEL = 1; // as pyarrow's
   private static final long STORED = -1; // in place of the length before compression: it did not help
   private static final String PARTITION = "sparklog.partition";
 
   private final int codec;
+  private final int smallBytes;
   private final GrowingBytes out = new GrowingBytes();
   private final FlatBufferBuilder metadata = new FlatBufferBuilder(1024);
   private ZstdCompressCtx zstd;
 
-  /** `compression`: zstd, lz4 or none. */
-  public Encoder(String compression) {
+  /** `compression`: zstd, lz4 or none. Batches of fewer than `smallBytes` are not compressed. */
+  public Encoder(String compression, int smallBytes) {
+    this.smallBytes = smallBytes;
     codec =
         switch (compression) {
           case "zstd" -> CompressionType.ZSTD;
@@ -88,7 +89,7 @@ public final class Encoder implements AutoCloseable {
     for (GrowingColumn column : columns) {
       column.addTo(body);
     }
-    int used = body.size < SMALL_BATCH_BYTES ? NOT_COMPRESSED : wanted;
+    int used = body.size < smallBytes ? NOT_COMPRESSED : wanted;
     out.size = 0;
     long[][] places = new long[body.buffers.size()][];
     for (int i = 0; i < places.length; i++) {

@@ -9,6 +9,7 @@ import java.util.zip.CRC32C;
  */
 public final class IpcFile {
   private static final byte[] MAGIC = {'A', 'R', 'R', 'O', 'W', '1'};
+  private static final byte[] END_OF_STREAM = {-1, -1, -1, -1, 0, 0, 0, 0};
   private static final int PREFIX_BYTES = 8; // "continuation" and the length of the metadata
 
   /** Takes the bytes of a file. */
@@ -59,7 +60,7 @@ public final class IpcFile {
     int length = footer.size;
     footer.add(length);
     footer.add(MAGIC, MAGIC.length);
-    write(new byte[] {-1, -1, -1, -1, 0, 0, 0, 0});
+    write(END_OF_STREAM);
     write(footer.copy());
   }
 

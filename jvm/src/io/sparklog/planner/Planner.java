@@ -46,7 +46,7 @@ public final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "6"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "7"; // of the messages; another sparklog may speak another one
   private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
   private static final byte REQUEST = 'J';
   private static final byte ERROR = 'E';

@@ -11,11 +11,10 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Reads the batches [begin, stop) of a slice: neighbours in one read, about 8 MiB at a time. From a slow store, the
+ * Reads the batches [begin, stop) of a slice: neighbours in one read, as far as that has `mostBytes`. From a slow store, the
  * next read is under way while the caller uses the last one, so there are two buffers.
  */
 final class BodyReads {
-  private static final int RANGED_READ_BYTES = 8 << 20;
   private static final ExecutorService THREADS =
       Executors.newCachedThreadPool(
           task -> {
@@ -36,14 +35,14 @@ final class BodyReads {
   private Read current;
   private byte[] body;
 
-  BodyReads(ObjectBytes object, ObjectIndex index, int begin, int stop, ReadMetrics metrics) {
+  BodyReads(ObjectBytes object, ObjectIndex index, int begin, int stop, int mostBytes, ReadMetrics metrics) {
     this.object = object;
     this.metrics = metrics;
     for (int from = begin; from < stop; ) {
       int to = from + 1;
       long position = index.positions[from];
       long length = index.lengths[from];
-      while (to < stop && length + index.lengths[to] <= RANGED_READ_BYTES) {
+      while (to < stop && length + index.lengths[to] <= mostBytes) {
         length += index.lengths[to++];
       }
       reads.add(new Read(from, to, position, Math.toIntExact(length)));

@@ -15,6 +15,8 @@ import org.apache.arrow.flatbuf.Schema;
 final class ObjectIndex {
   private static final byte[] FILE_START = {'A', 'R', 'R', 'O', 'W', '1', 0, 0};
   private static final String FORMAT = "sparklog.index";
+  private static final String DENSE = "3";
+  private static final String COMPACTED = "4";
 
   final int batches;
   final long[] positions;
@@ -144,8 +146,8 @@ final class ObjectIndex {
       KeyValue pair = schema.customMetadata(i);
       format = FORMAT.equals(pair.key()) ? pair.value() : format;
     }
-    Decoder.check("3".equals(format) || "4".equals(format), "an index of format " + format);
-    return "3".equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
+    Decoder.check(DENSE.equals(format) || COMPACTED.equals(format), "an index of format " + format);
+    return DENSE.equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
   }
 
   private long[] column(Decoder.Batch table, String name, int from) {

@@ -83,12 +83,13 @@ final class RangeReader {
 
   private void open(ReadTask.Slice part) throws IOException, DamagedException {
     if (holders == null) {
-      holders = Holder.inOrder(plan.task().stores(), part.holders());
+      holders = Holder.inOrder(plan.task(), part.holders());
     }
     if (holders.isEmpty()) {
       throw new IOException("no holder is left");
     }
-    reader = new SliceReader(range, part, holders.get(0), new SliceReader.Wanted(at, end, plan.columns()), decoder, metrics);
+    SliceReader.Wanted wanted = new SliceReader.Wanted(at, end, plan.columns(), plan.task().limits());
+    reader = new SliceReader(range, part, holders.get(0), wanted, decoder, metrics);
   }
 
   private void fail(Exception error) {

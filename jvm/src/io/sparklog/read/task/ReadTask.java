@@ -9,7 +9,8 @@ import java.util.Map;
  *
  * @param task the same for a planner that must read on
  */
-record ReadTask(List<Range> ranges, Map<String, Store> stores, boolean failOnDataLoss, String task) {
+record ReadTask(
+    List<Range> ranges, Map<String, Store> stores, Limits limits, boolean failOnDataLoss, String task) {
 
   /**
    * Offsets [start, end) of a partition.
@@ -49,6 +50,15 @@ record ReadTask(List<Range> ranges, Map<String, Store> stores, boolean failOnDat
       return records != end - start;
     }
   }
+
+  /**
+   * The amounts of a read, as in Python.
+   *
+   * @param rangedReadBytes of one read of neighbouring batches
+   * @param rowsWithoutBody of a batch if no column is stored
+   * @param failedForMs the time for which a store that has failed is asked last
+   */
+  record Limits(int rangedReadBytes, int rowsWithoutBody, long failedForMs) {}
 
   /** Where a store is, and its zone: "" if none. */
   record Store(String url, String zone) {}

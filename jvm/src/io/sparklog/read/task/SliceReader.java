@@ -10,12 +10,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** Reads the records of one slice from one holder: its index, then its batches in reads of about 8 MiB. */
+/** Reads the records of one slice from one holder: its index, then its batches. */
 final class SliceReader {
-  private static final int ROWS_WITHOUT_BODY = 65_536;
-
-  /** The offsets [start, end) and the columns that a reader wants. */
-  record Wanted(long start, long end, String[] columns) {}
+  /** The offsets [start, end) and the columns that a reader wants, and the amounts in which it reads. */
+  record Wanted(long start, long end, String[] columns, ReadTask.Limits limits) {}
 
   private final String topic;
   private final int partition;
@@ -54,7 +52,7 @@ final class SliceReader {
     index = IndexCache.get(holder.url() + "/" + slice.indexKey(), slice, metrics);
     batch = index.firstAt(at);
     stop = Math.max(batch, index.firstFrom(end));
-    bodies = new BodyReads(ObjectBytes.open(holder.url() + "/" + key), index, batch, stop, metrics);
+    bodies = new BodyReads(ObjectBytes.open(holder.url() + "/" + key), index, batch, stop, wanted.limits().rangedReadBytes(), metrics);
   }
 
   /** The next records; null at the end. */
@@ -78,7 +76,7 @@ final class SliceReader {
   }
 
   private RangeReader.Records withoutBody() {
-    int rows = (int) Math.min(end - at, ROWS_WITHOUT_BODY);
+    int rows = (int) Math.min(end - at, wanted.limits().rowsWithoutBody());
     LogVector offsets = new LogVector.Ascending(at, rows);
     at += rows;
     return new RangeReader.Records(columns(null, offsets, rows, 0), rows, at);

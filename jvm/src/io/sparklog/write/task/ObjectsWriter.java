@@ -12,8 +12,6 @@ import java.util.TreeMap;
  * keep the order in which they were added, even across objects.
  */
 final class ObjectsWriter {
-  private static final int ATTEMPTS = 3;
-
   private final TaskObjects task;
   private final WritePlan.Topic topic;
   private final List<WritePlan.Store> stores;
@@ -81,7 +79,7 @@ final class ObjectsWriter {
 
   /** Upload what is held. If that fails, try again under another name, unless a part is already in the store. */
   private void upload() {
-    int attempts = open == null ? ATTEMPTS : 1;
+    int attempts = open == null ? task.plan.limits().uploadAttempts() : 1;
     while (true) {
       try {
         appendHeld();

@@ -77,7 +77,7 @@ final class TaskObjects {
   }
 
   Encoder encoder(String compression) {
-    return encoders.computeIfAbsent(compression, Encoder::new);
+    return encoders.computeIfAbsent(compression, name -> new Encoder(name, plan.limits().smallBatchBytes()));
   }
 
   PendingRows emptyRows() {

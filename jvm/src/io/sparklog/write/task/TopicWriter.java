@@ -5,7 +5,6 @@ final class TopicWriter {
   private final TaskObjects task;
   private final WritePlan.Topic topic;
   private final ObjectsWriter[] writers; // by the number of the set of stores
-  private final int enoughRows;
   private int sticky;
   private int rows; // since the last move of `sticky`
   private boolean hasKeyless;
@@ -15,7 +14,6 @@ final class TopicWriter {
     this.task = task;
     this.topic = topic;
     this.sticky = sticky % topic.partitions();
-    enoughRows = task.plan.limits().enoughRows(topic.partitions());
     writers = new ObjectsWriter[topic.storeSets().size()];
   }
 
@@ -34,7 +32,7 @@ final class TopicWriter {
       hasKeyless = true;
       task.written.addKeyless(topic.id());
     }
-    if (++rows >= enoughRows) {
+    if (++rows >= topic.enoughRows()) {
       rows = 0;
       sticky = (sticky + 1) % topic.partitions();
     }

@@ -1,6 +1,5 @@
 package io.sparklog.write.task;
 
-import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 import io.sparklog.arrow.IpcFile;
 import io.sparklog.planner.Planner;
 import java.util.List;
@@ -34,6 +33,7 @@ record WritePlan(
    *
    * @param oldestUs the earliest timestamp that it takes; null: any
    * @param newestUs the latest one
+   * @param enoughRows the number of records after which those without a key go to the next partition
    */
   record Topic(
       int id,
@@ -44,7 +44,8 @@ record WritePlan(
       String compression,
       boolean needsKey,
       Long oldestUs,
-      Long newestUs) {
+      Long newestUs,
+      int enoughRows) {
 
     /** The number of the set of stores that a partition goes to. */
     int setOf(int partition) {
@@ -59,30 +60,24 @@ record WritePlan(
   /** A store, and its registration and INCARNATION when the write began. */
   record Store(String id, int registration, String url, String incarnation) {}
 
-  /** The amounts that a task may hold at each stage: WriterLimits of log/write/task_objects.py, which has more. */
-  @JsonIgnoreProperties(ignoreUnknown = true)
+  /**
+   * The amounts that a task may hold at each stage: WriterLimits of log/write/task_objects.py, which has more.
+   *
+   * @param largestBatchBytes a batch may have this many before it is encoded, unless it is a single record
+   * @param smallBatchBytes a batch with fewer is not compressed
+   */
   record Limits(
       long fullBatchBytes,
+      long largestBatchBytes,
       long smallestFullBatchBytes,
+      int smallBatchBytes,
       long objectBytes,
       long streamedFromBytes,
-      int gatherRows,
-      int gatherRowsPerPartition,
-      int mostGatheredRows) {
-
-    /** A batch may have this many bytes before it is encoded, unless it is a single record. */
-    long largestBatchBytes() {
-      return fullBatchBytes * 4 / 3;
-    }
+      int uploadAttempts) {
 
     /** The bytes at which a partition's pending rows are encoded. */
     long enoughBytes(int openPartitions) {
       return Math.min(fullBatchBytes, Math.max(smallestFullBatchBytes, objectBytes / Math.max(1, openPartitions)));
-    }
-
-    /** The number of records after which those without a key go to the next partition. */
-    int enoughRows(int partitions) {
-      return (int) Math.min(Math.max(gatherRows, (long) gatherRowsPerPartition * partitions), mostGatheredRows);
     }
   }
 }
