@@ -9,7 +9,13 @@ import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A column of a batch, as Spark reads it: views of Arrow's buffers, of which nothing is copied. */
+/**
+ * A column of a batch, as Spark reads it: views of Arrow's buffers, of which nothing is copied.
+ *
+ * <p>Spark's ArrowColumnVector does not check the bounds of a text, so a damaged one reads memory beyond its buffer. With
+ * bounds that are checked first, as here, it still needs its buffers outside the heap, and a batch took 1.4 times (zstd) to
+ * 2.2 times (not compressed) the processor time.
+ */
 public abstract class LogVector extends ColumnVector {
   private final Decoder.Span validity;
   final int rows;
