@@ -105,7 +105,7 @@ final class Fuzz {
       Files.write(damaged.resolve("index" + round), spoiltIndex); // each a name of its own: indexes are cached
       JsonNode plan = ((ObjectNode) slice.deepCopy())
           .put("key", "object").put("index_key", "index" + round);
-      check(range, plan, damaged, right.get(chosen));
+      check(range, plan, damaged, right.get(chosen), !Arrays.equals(index, spoiltIndex));
       Files.delete(damaged.resolve("index" + round));
       withoutChecksum(spoiltObject, new ObjectIndex(index, Planner.value(slice, ReadTask.Slice.class)));
     }
@@ -130,13 +130,14 @@ final class Fuzz {
     }
   }
 
-  /** A read must give the right rows, or fewer of them and then an error. */
-  private void check(JsonNode range, JsonNode slice, Path store, List<String> right) throws Exception {
+  /** A read must give the right rows, or fewer of them and then an error; of a wrong index always an error. */
+  private void check(JsonNode range, JsonNode slice, Path store, List<String> right, boolean hasWrongIndex)
+      throws Exception {
     List<String> found = new ArrayList<>();
     try {
       read(range, slice, store, found);
-      if (!found.equals(right)) {
-        throw new AssertionError("wrong rows of " + slice);
+      if (hasWrongIndex || !found.equals(right)) {
+        throw new AssertionError((hasWrongIndex ? "rows by a wrong index, of " : "wrong rows of ") + slice);
       }
       unharmed++;
     } catch (DamagedException | java.io.IOException error) {
