@@ -1,5 +1,5 @@
 """The layout of sparklog/: a test file for each module, names that say which file is meant, rows short enough to read,
-in each package the name of the file to read first, and each file of Java in the map of package-info.java.
+and in each package, of Python or Java, the name of the file to read first.
 
     python -m tests.layout
 
@@ -19,11 +19,12 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 COVERED_BY: Final = Path(__file__).with_name("covered_by.toml")
-JAVA_MAP: Final = ROOT / "jvm/src/io/sparklog/package-info.java"
-MOST_FILES: Final = 15  # in one folder, without __init__.py
-ANYWHERE: Final = frozenset(("__init__.py", "__main__.py", "run.py"))
+JAVA: Final = ROOT / "jvm/src"
+MOST_FILES: Final = 15  # in one folder, without __init__.py or package-info.java
+ANYWHERE: Final = frozenset(("__init__.py", "__main__.py", "run.py", "package-info.java"))
 PORT: Final = "sparklog/storage/"  # its adapters have files of the same names
 READ_FIRST: Final = re.compile(r"\b(?:Read|Begin with)\s+`?(\w+(?:\.py|/))")
+READ_FIRST_IN_JAVA: Final = re.compile(r"\bRead (?:{@link [\w.]*\.)?(\w+)}? first\b")
 
 
 def mirrored(module: str) -> str:
@@ -36,11 +37,14 @@ def complaints() -> Iterator[str]:
     """Everything that is not as it should be, a line each."""
     modules = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "sparklog").rglob("*.py"))
     yield from _without_tests([module for module in modules if not module.endswith("/__init__.py")])
+    java = sorted(str(path.relative_to(ROOT)) for path in JAVA.rglob("*.java"))
     yield from _files_of_one_name(modules)
+    yield from _files_of_one_name(java)
     yield from _classes_of_one_name(modules)
     yield from _long_rows(modules)
+    yield from _long_rows(java)
     yield from _without_a_first_file(modules)
-    yield from _java_without_a_place()
+    yield from _java_without_a_first_file(java)
 
 
 def _without_tests(modules: list[str]) -> Iterator[str]:
@@ -55,13 +59,6 @@ def _without_tests(modules: list[str]) -> Iterator[str]:
             yield f"{COVERED_BY.name}: {module} has its tests at the mirrored place, so it needs no line"
         elif not (ROOT / test).exists():
             yield f"{COVERED_BY.name}: {test}, for {module}, is not there"
-
-
-def _java_without_a_place() -> Iterator[str]:
-    places = JAVA_MAP.read_text()
-    for file in sorted(JAVA_MAP.parent.glob("*.java")):
-        if file != JAVA_MAP and not re.search(rf"\b{file.stem}\b", places):
-            yield f"{file.relative_to(ROOT)}: wanted its name in {JAVA_MAP.name}"
 
 
 def _files_of_one_name(modules: list[str]) -> Iterator[str]:
@@ -85,7 +82,7 @@ def _classes_of_one_name(modules: list[str]) -> Iterator[str]:
 def _long_rows(modules: list[str]) -> Iterator[str]:
     by_folder = defaultdict(list)
     for module in modules:
-        if not module.endswith("/__init__.py"):
+        if not module.endswith(("/__init__.py", "/package-info.java")):
             by_folder[Path(module).parent].append(module)
     for folder, files in by_folder.items():
         if len(files) > MOST_FILES:
@@ -97,6 +94,15 @@ def _without_a_first_file(modules: list[str]) -> Iterator[str]:
         named = READ_FIRST.search(ast.get_docstring(ast.parse(package.read_text())) or "")
         if named is None or not package.with_name(named[1].removesuffix("/")).exists():
             yield f"{package.relative_to(ROOT)}: wanted 'Read NAME.py first' (or NAME/) with a name of this package"
+
+
+def _java_without_a_first_file(files: list[str]) -> Iterator[str]:
+    for folder in sorted({(ROOT / file).parent for file in files}):
+        info = folder / "package-info.java"
+        words = " ".join(info.read_text().replace("\n * ", " ").split()) if info.exists() else ""
+        named = READ_FIRST_IN_JAVA.search(words)
+        if named is None or not (folder / f"{named[1]}.java").exists():
+            yield f"{info.relative_to(ROOT)}: wanted 'Read NAME first' with a name of this package"
 
 
 if __name__ == "__main__":

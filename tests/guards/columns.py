@@ -28,7 +28,7 @@ GUARDS: Final = (
     _guard(
         "stream-run",
         "A planner that is new to a run is told where the run ends.",
-        "LogStream",
+        "read/LogStream",
         '.set("run", run);',
         '.putObject("run");',
         f"{_STREAMS}::test_a_run_survives_the_end_of_its_planner",
@@ -36,7 +36,7 @@ GUARDS: Final = (
     _guard(
         "stream-stopped",
         "A query that is stopped while the planner is asked has not failed.",
-        "SparklogException",
+        "planner/SparklogException",
         "if (Thread.currentThread().isInterrupted()) {",
         "if (false) {",
         f"{_STREAMS}::test_a_query_that_is_stopped_while_the_planner_is_asked_has_not_failed",
@@ -44,7 +44,7 @@ GUARDS: Final = (
     _guard(
         "interrupted-again",
         "A thread of Spark that was interrupted is marked so again, even while the interrupt is still being sent.",
-        "Interruption",
+        "planner/Interruption",
         "while (!thread.isInterrupted() && System.nanoTime() - began < LIMIT_NS) {",
         "while (thread == null) {",
         "tests/jvm/test_interruption.py::test_a_thread_of_spark_is_marked_as_interrupted_while_it_is_still_being_interrupted",
@@ -52,7 +52,7 @@ GUARDS: Final = (
     _guard(
         "stream-skipped",
         "The tasks of a micro-batch that is written already upload nothing.",
-        "LogStreamWrite",
+        "write/LogStreamWrite",
         'planned.get("skipped").asBoolean() ? null : planned',
         "planned",
         f"{_STREAMS}::test_a_checkpoint_continues_by_java_and_by_python",
@@ -68,23 +68,23 @@ GUARDS: Final = (
     _guard(
         "crc",
         "A batch whose bytes are not those of the index is not decoded.",
-        "SliceReader",
-        "ObjectIndex.crc32c(body, start, length) == index.crcs[number]",
+        "read/task/SliceReader",
+        "ObjectBytes.crc32c(body, start, length) == index.crcs[number]",
         "length > 0",
         _FUZZ,
     ),
     _guard(
         "index-crc",
         "Nor is an index whose bytes are not those of the chain.",
-        "ObjectIndex",
-        "crc32c(body, 0, body.length) == (int) slice.indexCrc32c()",
+        "read/task/ObjectIndex",
+        "ObjectBytes.crc32c(body, 0, body.length) == (int) slice.indexCrc32c()",
         "body.length > 0",
         _FUZZ,
     ),
     _guard(
         "index-topic",
         "Nor are batches of another topic, whatever the chain says of them.",
-        "ObjectIndex",
+        "read/task/ObjectIndex",
         "topics[i] == slice.topicId() && partitions[i] == slice.partition()",
         "partitions[i] == slice.partition()",
         "test_java_reads_no_batches_of_another_topic_or_partition",
@@ -92,7 +92,7 @@ GUARDS: Final = (
     _guard(
         "index-partition",
         "Nor of another partition.",
-        "ObjectIndex",
+        "read/task/ObjectIndex",
         "topics[i] == slice.topicId() && partitions[i] == slice.partition()",
         "topics[i] == slice.topicId()",
         "test_java_reads_no_batches_of_another_topic_or_partition",
@@ -100,7 +100,7 @@ GUARDS: Final = (
     _guard(
         "offset-column",
         "The offsets of a compacted slice are those of its column.",
-        "SliceReader",
+        "read/task/SliceReader",
         'isCompacted\n            ? checked(decoded.columns().get("offset"), number)\n            : ',
         "",
         "test_java_reads_a_compacted_log_by_its_column_of_offsets",
@@ -108,7 +108,7 @@ GUARDS: Final = (
     _guard(
         "range-start",
         "A batch is cut at the beginning of the range.",
-        "SliceReader",
+        "read/task/SliceReader",
         "int low = rowAt(offsets, decoded.rows(), at);",
         "int low = 0;",
         "test_java_reads_what_python_reads",
@@ -116,7 +116,7 @@ GUARDS: Final = (
     _guard(
         "range-end",
         "And at its end.",
-        "SliceReader",
+        "read/task/SliceReader",
         "int high = rowAt(offsets, decoded.rows(), end);",
         "int high = decoded.rows();",
         "test_java_reads_what_python_reads",
@@ -124,7 +124,7 @@ GUARDS: Final = (
     _guard(
         "append-time",
         "With LogAppendTime the timestamp is the chain's, not the column's.",
-        "SliceReader",
+        "read/task/SliceReader",
         "slice.appendTimeUs() == null ? -1 : slice.appendTimeUs()",
         "-1",
         "test_java_reads_what_python_reads",
@@ -132,7 +132,7 @@ GUARDS: Final = (
     _guard(
         "next-holder",
         "If a holder lacks an object or has it damaged, the next one is asked.",
-        "RangeReader",
+        "read/task/RangeReader",
         "holders.remove(0).hasFailed(error);",
         "holders.clear();",
         "test_the_next_holder_serves",
@@ -140,7 +140,7 @@ GUARDS: Final = (
     _guard(
         "given-up",
         "Records that were given up are an error, not a gap.",
-        "RangeReader",
+        "read/task/RangeReader",
         "if (at < end && range.lost()) {",
         "if (at > end) {",
         "test_records_that_were_given_up_are_an_error",
@@ -148,7 +148,7 @@ GUARDS: Final = (
     _guard(
         "one-plan",
         "A DataFrame reads one position of the chain for its whole life.",
-        "PlannedRead",
+        "read/PlannedRead",
         "if (ofDataFrame == null) {",
         "if (options != null) {",
         "test_a_dataframe_keeps_its_position",
@@ -156,7 +156,7 @@ GUARDS: Final = (
     _guard(
         "micro-batch-plan",
         "But for each micro-batch that it is joined with, it is read up to its present end.",
-        "PlannedRead",
+        "read/PlannedRead",
         "last == null || !Objects.equals(last.microBatch(), microBatch)",
         "last == null",
         "test_a_topic_joined_with_a_stream_is_read_by_java_up_to_its_present_end",
@@ -164,7 +164,7 @@ GUARDS: Final = (
     _guard(
         "streams-plans",
         "The plans of streams that have ended don't fill the driver's heap.",
-        "PlannedRead",
+        "read/PlannedRead",
         "return size() > MOST_QUERIES;",
         "return false;",
         "test_a_dataframe_keeps_the_plans_of_the_streams_that_used_it_last",
@@ -172,7 +172,7 @@ GUARDS: Final = (
     _guard(
         "protocol",
         "The JAR of another sparklog is refused by name.",
-        "Planner",
+        "planner/Planner",
         '"-m", "sparklog.spark.planner", PROTOCOL)',
         '"-m", "sparklog.spark.planner", "0")',
         "test_java_reads_the_golden_cluster",
@@ -180,7 +180,7 @@ GUARDS: Final = (
     _guard(
         "written-crc",
         "The checksums of the chain are those of what was written: of the object …",
-        "IpcFile",
+        "arrow/IpcFile",
         "crc.update(bytes, 0, bytes.length);",
         "crc.update(bytes, 0, 0);",
         f"{_WRITES}::test_java_writes_what_python_writes",
@@ -188,15 +188,15 @@ GUARDS: Final = (
     _guard(
         "written-index-crc",
         "… and those of the index.",
-        "WrittenIndex",
-        "crc32c.add(ObjectIndex.crc32c(batch.message(), 0, batch.message().length));",
+        "write/task/WrittenIndex",
+        "crc32c.add(ObjectBytes.crc32c(batch.message(), 0, batch.message().length));",
         "crc32c.add(batch.message().length);",
         f"{_WRITES}::test_java_writes_what_python_writes",
     ),
     _guard(
         "partitioner",
         "Java puts each key into the partition in which Python looks for it.",
-        "Murmur2",
+        "write/task/Murmur2",
         "return hash ^ hash >>> 15;",
         "return hash;",
         f"{_WRITES}::test_java_writes_what_python_writes",
@@ -204,7 +204,7 @@ GUARDS: Final = (
     _guard(
         "written-slices",
         "A slice names the object that has its records, whichever of a task's objects is complete first.",
-        "OpenObject",
+        "write/task/OpenObject",
         "index.slices(written.objects())",
         "index.slices(0)",
         f"{_WRITES}::test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices",
@@ -212,7 +212,7 @@ GUARDS: Final = (
     _guard(
         "written-incarnation",
         "What was put on a disk that is another one than the registered store is not committed.",
-        "OpenObject",
+        "write/task/OpenObject",
         "to.check(store.incarnation(), dataKey(name), indexKey(name));",
         "",
         f"{_WRITES}::test_a_store_that_fails_is_blamed_in_the_same_words",
@@ -220,7 +220,7 @@ GUARDS: Final = (
     _guard(
         "written-size",
         "A record that is too large stops its task.",
-        "TopicWriter",
+        "write/task/TopicWriter",
         "row.sizeBytes() <= topic.maxMessageBytes()",
         "row.sizeBytes() >= 0",
         f"{_WRITES}::test_a_row_that_is_refused_is_refused_in_the_same_words",
@@ -228,7 +228,7 @@ GUARDS: Final = (
     _guard(
         "written-keyless",
         "The commit knows whether there are records without a key.",
-        "TopicWriter",
+        "write/task/TopicWriter",
         "task.written.addKeyless(topic.id());",
         "",
         f"{_WRITES}::test_a_topic_that_becomes_compacted_meanwhile_gets_no_record_without_a_key",
@@ -236,7 +236,7 @@ GUARDS: Final = (
     _guard(
         "written-objects",
         "A task holds no more than one object's bytes.",
-        "TopicWriter",
+        "write/task/TopicWriter",
         "task.closeLargest();",
         "",
         f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
@@ -244,7 +244,7 @@ GUARDS: Final = (
     _guard(
         "written-batches",
         "No batch exceeds its limit by a large record.",
-        "ObjectsWriter",
+        "write/task/ObjectsWriter",
         "rows.sizeBytes() + size > task.plan.limits().largestBatchBytes()",
         "rows.sizeBytes() < 0",
         f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
@@ -252,7 +252,7 @@ GUARDS: Final = (
     _guard(
         "written-headers",
         "Headers without a byte take memory, too.",
-        "PendingRows",
+        "write/task/PendingRows",
         " + (long) HEADER_BYTES * headers",
         "",
         f"{_WRITES}::test_headers_count_even_if_they_are_empty",
@@ -260,7 +260,7 @@ GUARDS: Final = (
     _guard(
         "written-temporaries",
         "A task that fails takes its temporary files along.",
-        "TaskObjects",
+        "write/task/TaskObjects",
         "writers.forEach(ObjectsWriter::abort);",
         "",
         f"{_ATTEMPTS}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
@@ -268,23 +268,23 @@ GUARDS: Final = (
     _guard(
         "upload-again",
         "An upload that fails is repeated under another name.",
-        "ObjectsWriter",
-        "open == null ? ATTEMPTS : 1",
+        "write/task/ObjectsWriter",
+        "open == null ? task.plan.limits().uploadAttempts() : 1",
         "1",
         _FAULTS,
     ),
     _guard(
         "upload-once",
         "But not if a part of the object is only in the store any more.",
-        "ObjectsWriter",
-        "open == null ? ATTEMPTS : 1",
-        "ATTEMPTS",
+        "write/task/ObjectsWriter",
+        "open == null ? task.plan.limits().uploadAttempts() : 1",
+        "task.plan.limits().uploadAttempts()",
         _FAULTS,
     ),
     _guard(
         "limit-range",
         "A limit counts only the records that a range has of its slices.",
-        "TaskToRead",
+        "read/task/TaskToRead",
         "slice.records() - before - after",
         "slice.records()",
         "test_a_limit_leaves_out_tasks_that_it_does_not_need",
@@ -292,7 +292,7 @@ GUARDS: Final = (
     _guard(
         "limit-loss",
         "And counts nothing if records may be missing without an error.",
-        "TaskToRead",
+        "read/task/TaskToRead",
         "mayLack ? 0 : records",
         "records",
         "test_a_limit_leaves_out_tasks_that_it_does_not_need",
@@ -329,7 +329,7 @@ GUARDS: Final = (
     _guard(
         "deaf-planner",
         "A planner that reads no more gets no further request.",
-        "Planner",
+        "planner/Planner",
         "hasEnded = true; // it reads no more, though its process may still be there",
         "",
         f"{_DYING}::test_a_planner_that_reads_no_more_is_replaced",
@@ -337,7 +337,7 @@ GUARDS: Final = (
     _guard(
         "silent-planner",
         "A planner that shows no sign of life is not waited for.",
-        "Planner",
+        "planner/Planner",
         "process.toHandle().destroyForcibly();",
         "",
         f"{_PLANNER}::test_a_planner_that_is_stopped_is_replaced",
@@ -345,7 +345,7 @@ GUARDS: Final = (
     _guard(
         "busy-planner",
         "One that answers pings is, however long its answer takes.",
-        "Planner",
+        "planner/Planner",
         "awaited.isEmpty() || heard.get() != before ? 0",
         "awaited.isEmpty() ? 0",
         f"{_PLANNER}::test_a_planner_that_answers_pings_has_time",
@@ -353,7 +353,7 @@ GUARDS: Final = (
     _guard(
         "asked-again",
         "A planner that dies is not missed if the request changes nothing …",
-        "Planner",
+        "planner/Planner",
         "return json(another(first).exchange(request));\n    }\n  }\n\n  /** As",
         "throw first;\n    }\n  }\n\n  /** As",
         f"{_PLANNER}::test_a_planner_that_is_stopped_is_replaced",
@@ -361,7 +361,7 @@ GUARDS: Final = (
     _guard(
         "asked-once",
         "… and is not asked twice to change something.",
-        "Planner",
+        "planner/Planner",
         "if (first.isSent) {",
         "if (first == null) {",
         f"{_PLANNER}::test_a_request_that_may_change_something_is_sent_once",
@@ -369,7 +369,7 @@ GUARDS: Final = (
     _guard(
         "planner-start",
         "What Python prints before sparklog is there is no answer.",
-        "Planner",
+        "planner/Planner",
         "skipToStart(replies);",
         "replies.skipNBytes(START.length);",
         f"{_PLANNER}::test_what_python_prints_is_no_answer",
@@ -377,7 +377,7 @@ GUARDS: Final = (
     _guard(
         "read-on",
         "If the planner of an executor dies during a read, the next one reads on from the same offset.",
-        "PythonReader",
+        "read/task/PythonReader",
         "at = batch.rows() == 0 ? at : batch.columns().get(OFFSET).getLong(batch.rows() - 1) + 1;",
         "",
         f"{_DYING}::test_a_planner_may_die_between_the_batches_of_a_read",
@@ -393,7 +393,7 @@ GUARDS: Final = (
     _guard(
         "commit-again",
         "A commit whose planner dies is submitted again, as the same command.",
-        "LogBatchWrite",
+        "write/LogBatchWrite",
         "attempt < ATTEMPTS; attempt++",
         "attempt < 1; attempt++",
         f"{_DYING}::test_a_commit_whose_planner_dies_lands_once",
@@ -401,7 +401,7 @@ GUARDS: Final = (
     _guard(
         "given-up-store",
         "A store that has not taken an object is not named as its holder.",
-        "OpenObject",
+        "write/task/OpenObject",
         "holders = publishOnSeveral(",
         "publishOnSeveral(",
         f"{_REPLICAS}::test_a_store_that_fails_is_given_up",
@@ -409,7 +409,7 @@ GUARDS: Final = (
     _guard(
         "wiped-store",
         "A store that was wiped or swapped during a task holds none of its objects.",
-        "TaskObjects",
+        "write/task/TaskObjects",
         "if (lanes.givenUp().isEmpty()) {",
         "if (written != null) {",
         f"{_REPLICAS}::test_a_store_that_is_wiped_meanwhile_holds_none_of_the_tasks_objects",
@@ -425,7 +425,7 @@ GUARDS: Final = (
     _guard(
         "slow-store",
         "A store that hangs while another has taken the object delays a task for a limited time.",
-        "StoreLanes",
+        "write/task/StoreLanes",
         "Done next = taken.isEmpty() ? first(done) : next(done, running.keySet());",
         "Done next = first(done);",
         f"{_REPLICAS}::test_a_store_that_hangs_delays_a_task_for_a_limited_time",
@@ -433,7 +433,7 @@ GUARDS: Final = (
     _guard(
         "killed-waiting",
         "A task that waits for its stores ends if Spark kills it without an interrupt.",
-        "StoreLanes",
+        "write/task/StoreLanes",
         "if (TaskContext.get().isInterrupted()) {",
         "if (done == null) {",
         f"{_REPLICAS}::test_a_task_that_waits_for_all_its_stores_can_be_killed",
@@ -441,9 +441,9 @@ GUARDS: Final = (
     _guard(
         "message-of-any-loader",
         "The messages of tasks count in a session that got the JAR while it ran, too.",
-        "LogBatchWrite",
+        "write/LogBatchWrite",
         "if (message == null) {",
-        "if (!(message instanceof TaskMessage)) {",
+        "if (message == null || message.getClass().getClassLoader() != LogBatchWrite.class.getClassLoader()) {",
         "test_a_running_session_gets_the_jar",
     ),
 )

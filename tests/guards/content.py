@@ -110,7 +110,7 @@ GUARDS: Final = (
     Guard(
         "content-claims-in-java",
         "Java refuses the same bombs.",
-        "jvm/src/io/sparklog/Decoder.java",
+        "jvm/src/io/sparklog/arrow/Decoder.java",
         "      checkClaims(layout, wanted);\n",
         "",
         (_BOMB,),

@@ -1,4 +1,4 @@
-package io.sparklog;
+package io.sparklog.planner;
 
 /**
  * Asks a planner, without Spark: `AskPlanner PYTHON LIMIT_S once|again`. It prints the answer or the error. The request

@@ -1,4 +1,4 @@
-package io.sparklog;
+package io.sparklog.read;
 
 import org.apache.spark.sql.connector.read.streaming.Offset;
 

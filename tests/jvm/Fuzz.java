@@ -1,7 +1,11 @@
-package io.sparklog;
+package io.sparklog.read.task;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparklog.arrow.DamagedException;
+import io.sparklog.arrow.Decoder;
+import io.sparklog.arrow.Layout;
+import io.sparklog.planner.Planner;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,6 +16,10 @@ import java.util.List;
 import java.util.Random;
 import java.util.zip.CRC32C;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 
@@ -27,6 +35,8 @@ final class Fuzz {
   private static final String[] ALL = {
     "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"
   };
+
+  private static final ReadTask.Limits LIMITS = new ReadTask.Limits(8 << 20, 65_536, 30_000);
 
   private final Random dice;
   private final Path folder;
@@ -95,7 +105,7 @@ final class Fuzz {
       Files.write(damaged.resolve("index" + round), spoiltIndex); // each a name of its own: indexes are cached
       JsonNode plan = ((ObjectNode) slice.deepCopy())
           .put("key", "object").put("index_key", "index" + round);
-      check(range, plan, damaged, right.get(chosen));
+      check(range, plan, damaged, right.get(chosen), !Arrays.equals(index, spoiltIndex));
       Files.delete(damaged.resolve("index" + round));
       withoutChecksum(spoiltObject, new ObjectIndex(index, Planner.value(slice, ReadTask.Slice.class)));
     }
@@ -120,13 +130,14 @@ final class Fuzz {
     }
   }
 
-  /** A read must give the right rows, or fewer of them and then an error. */
-  private void check(JsonNode range, JsonNode slice, Path store, List<String> right) throws Exception {
+  /** A read must give the right rows, or fewer of them and then an error; of a wrong index always an error. */
+  private void check(JsonNode range, JsonNode slice, Path store, List<String> right, boolean hasWrongIndex)
+      throws Exception {
     List<String> found = new ArrayList<>();
     try {
       read(range, slice, store, found);
-      if (!found.equals(right)) {
-        throw new AssertionError("wrong rows of " + slice);
+      if (hasWrongIndex || !found.equals(right)) {
+        throw new AssertionError((hasWrongIndex ? "rows by a wrong index, of " : "wrong rows of ") + slice);
       }
       unharmed++;
     } catch (DamagedException | java.io.IOException error) {
@@ -145,9 +156,9 @@ final class Fuzz {
         int start = (int) Math.min(index.positions[batch], object.length);
         int length = (int) Math.min(index.lengths[batch], object.length - start);
         Decoder.Batch decoded = decoder.decode(object, start, length, layout, "key", "value", "headers", "timestamp");
-        Records rows = decoded.rows(new String[] {"key", "value", "headers", "timestamp"}, 0);
-        for (int row = 0; row < Math.min(rows.count(), 10_000); row++) {
-          text(rows.columns(), row);
+        ColumnVector[] columns = decoded.columns("key", "value", "headers", "timestamp");
+        for (int row = 0; row < Math.min(decoded.rows(), 10_000); row++) {
+          text(columns, row);
         }
         this.decoded++;
       }
@@ -170,12 +181,12 @@ final class Fuzz {
       throws Exception {
     ReadTask.Range range = Planner.value(json, ReadTask.Range.class);
     ReadTask.Slice slice = Planner.value(part, ReadTask.Slice.class);
-    ReadRange wanted = new ReadRange(range.start(), range.end(), columns);
+    SliceReader.Wanted wanted = new SliceReader.Wanted(range.start(), range.end(), columns, LIMITS);
     Holder holder = new Holder("file://" + store);
     try (Decoder decoder = new Decoder()) {
       SliceReader reader = new SliceReader(range, slice, holder, wanted, decoder, new ReadMetrics());
       try {
-        for (Records rows = reader.next(); rows != null; rows = reader.next()) {
+        for (RangeReader.Records rows = reader.next(); rows != null; rows = reader.next()) {
           for (int row = 0; row < rows.count(); row++) {
             found.add(text(rows.columns(), row));
           }
@@ -195,13 +206,13 @@ final class Fuzz {
   }
 
   private static String value(ColumnVector column, int row) {
-    if (column instanceof LogVector.Bytes) {
+    if (column.dataType() instanceof BinaryType) {
       return hex(column.getBinary(row));
     }
-    if (column instanceof LogVector.Text) {
+    if (column.dataType() instanceof StringType) {
       return column.getUTF8String(row).toString();
     }
-    if (column instanceof LogVector.Lists) {
+    if (column.dataType() instanceof ArrayType) {
       ColumnarArray headers = column.getArray(row);
       StringBuilder text = new StringBuilder("[");
       for (int i = 0; i < headers.numElements(); i++) {
@@ -210,7 +221,7 @@ final class Fuzz {
       }
       return text.append("]").toString();
     }
-    return column instanceof LogVector.Int32s ? "" + column.getInt(row) : "" + column.getLong(row);
+    return column.dataType() instanceof IntegerType ? "" + column.getInt(row) : "" + column.getLong(row);
   }
 
   private static String hex(byte[] bytes) {

@@ -1,4 +1,4 @@
-package io.sparklog;
+package io.sparklog.planner;
 
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.concurrent.CountDownLatch;

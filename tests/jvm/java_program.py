@@ -28,7 +28,10 @@ _OPENED: Final = [
 def run_java(
     name: str, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: int = 3500
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program `name` of this folder to its end. Skips the test without a compiler."""
+    """Run a program of this folder to its end. Skips the test without a compiler.
+
+    `name`: its package below io.sparklog, and its class.
+    """
     path = os.pathsep.join([str(classes()), str(jar()), f"{_JARS}/*"])
     command = [java(), *SHORT_LIVED_JVM, "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
     with tempfile.TemporaryFile() as errors:  # no pipe: a process that Java has started may outlive it

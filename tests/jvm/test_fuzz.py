@@ -84,7 +84,7 @@ def test_python_and_java_read_the_largest_record_and_refuse_a_small_batch_that_w
 
 def fuzz(*arguments: str) -> str:
     """Run Fuzz.java with these arguments, and return its output."""
-    done = run_java("Fuzz", *arguments)
+    done = run_java("read.task.Fuzz", *arguments)
     print(done.stderr[-3000:], file=sys.stderr)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -20,5 +20,5 @@ def at(topic_id: int, offset: int) -> str:
 
 @pytest.mark.parametrize(("topic_id", "behind"), [(3, "-15"), (4, "5")])
 def test_a_topic_that_was_created_again_is_read_from_its_beginning(topic_id: int, behind: str) -> None:
-    done = run_java("Behind", at(3, 20), at(topic_id, 5))
+    done = run_java("read.Behind", at(3, 20), at(topic_id, 5))
     assert done.stdout == behind, done.stderr[-3000:]

@@ -79,7 +79,7 @@ def ask(tmp_path: Path) -> Ask:
         python.write_text(f'#!/bin/sh\nexec {sys.executable} -S {file} "$@"\n')
         python.chmod(0o755)
         try:
-            out = run_java("AskPlanner", str(python), str(LIMIT_S), times, timeout_s=120).stdout
+            out = run_java("planner.AskPlanner", str(python), str(LIMIT_S), times, timeout_s=120).stdout
         finally:
             _end(attempts)
         return out.strip()
@@ -121,7 +121,7 @@ def test_what_python_prints_is_no_answer(tmp_path: Path) -> None:
         "    print('hello from a buffer')\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])}
-    done = run_java("AskPlanner", sys.executable, "60", "once", env=environment)
+    done = run_java("planner.AskPlanner", sys.executable, "60", "once", env=environment)
     assert done.stdout == "null\n"
     assert "hello from the start" in done.stderr
     assert "hello from a buffer" in done.stderr

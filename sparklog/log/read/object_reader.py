@@ -39,7 +39,7 @@ FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
 _OFFSET: Final = "offset"
 _OVERLAID: Final = frozenset({"topic", "partition", _OFFSET, "timestampType"})
-_ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
+ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
@@ -72,7 +72,7 @@ def read_slice(
         return
     overlay = _Overlay(schema, slice, topic)
     if overlay.needs_no_body:
-        for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
+        for rows in numbered_by_chain(wanted, ROWS_WITHOUT_BODY):
             yield rows.end, overlay.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):

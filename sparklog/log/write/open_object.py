@@ -30,7 +30,7 @@ from sparklog.log.write.replicated_upload import ReplicatedUpload
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import data_key
 
-_UPLOAD_ATTEMPTS: Final = 3
+UPLOAD_ATTEMPTS: Final = 3
 _BACKLOG_BYTES: Final = 16 << 20  # how far a store may be behind the fastest before the writer waits for it
 
 
@@ -131,12 +131,12 @@ class OpenObject:
         """Wait for the stores, and return the object and its index.
 
         The holders of the returned object are the stores that have both, durably. If a store may have the object and
-        none has it for sure, the object is uploaded again under another name, at most _UPLOAD_ATTEMPTS times in all;
+        none has it for sure, the object is uploaded again under another name, at most UPLOAD_ATTEMPTS times in all;
         vacuum removes the earlier ones. Raises what `ReplicatedUpload.holders` raises. A streamed object has only one
         attempt, because its batches are not in memory any more.
         """
         assert self._index is not None
-        for attempts_left in reversed(range(1 if self._new_upload_id is None else _UPLOAD_ATTEMPTS)):
+        for attempts_left in reversed(range(1 if self._new_upload_id is None else UPLOAD_ATTEMPTS)):
             try:
                 stores = self._upload.holders()
                 break

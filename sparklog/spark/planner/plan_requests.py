@@ -11,7 +11,10 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import StoreId, TimestampSource
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.object_reader import ROWS_WITHOUT_BODY
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read.read_errors import may_be_replaced
+from sparklog.log.store_failures import FAILED_FOR_MS
 from sparklog.options.given import warning_of
 from sparklog.options.streams import read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
@@ -68,11 +71,20 @@ class _Store(msgspec.Struct):
     zone: str
 
 
+class _ReadLimits(msgspec.Struct):
+    """The amounts of a read, as in Python. `failed_for_ms`: the time for which a failed store is asked last."""
+
+    ranged_read_bytes: int = RANGED_READ_BYTES
+    rows_without_body: int = ROWS_WITHOUT_BODY
+    failed_for_ms: int = FAILED_FOR_MS
+
+
 class ReadTaskForJava(msgspec.Struct):
     """One task's work, for Java. `task`: the TaskToRead as MessagePack, with which Python can continue the read."""
 
     ranges: list[_Range]
     stores: dict[StoreId, _Store]
+    limits: _ReadLimits
     fail_on_data_loss: bool
     task: bytes
 
@@ -152,7 +164,7 @@ def _task(task: TaskToRead, fail_on_data_loss: bool) -> ReadTaskForJava:
         for store, url in addresses.urls.items()
     }
     ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
-    return ReadTaskForJava(ranges, described, fail_on_data_loss, msgspec.msgpack.encode(task))
+    return ReadTaskForJava(ranges, described, _ReadLimits(), fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:

@@ -41,7 +41,7 @@ from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "6"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "7"  # of these messages; the JAR names the one that it speaks
 START: Final = b"\0sparklog planner\0"
 _PING: Final = b"P"
 _HEAD: Final = struct.Struct(">iqc")

@@ -21,12 +21,14 @@ from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePla
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.names.store_addresses import is_relative
 from sparklog.core.types import Holder, StoreId
+from sparklog.log.batch import SMALL_BATCH_BYTES
 from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+from sparklog.log.write.open_object import UPLOAD_ATTEMPTS
 from sparklog.log.write.store_lanes import most_hopeful, too_slow
-from sparklog.log.write.task_memory import LIMITS, WriterLimits
+from sparklog.log.write.task_memory import LIMITS
 from sparklog.spark.lazy_connection import default_cluster
 from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.open_store import registered_url
@@ -63,7 +65,10 @@ class _WrittenStore(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """A topic for Java: a PlannedTopic without its name and leader epochs, and with the addresses of its stores."""
+    """A topic for Java: a PlannedTopic without its name and leader epochs, and with the addresses of its stores.
+
+    `rows_to_gather`: the number of rows after which those without a key go to the next partition.
+    """
 
     id: int
     partitions: int
@@ -74,6 +79,22 @@ class _Topic(msgspec.Struct):
     needs_key: bool
     oldest_us: int | None
     newest_us: int | None
+    rows_to_gather: int
+
+
+class _WriteLimits(msgspec.Struct):
+    """The amounts that a task of Java may hold or try: WriterLimits has more, and describes them.
+
+    `small_batch_bytes`: batches with fewer are not compressed.
+    """
+
+    full_batch_bytes: int = LIMITS.full_batch_bytes
+    largest_batch_bytes: int = LIMITS.largest_batch_bytes
+    smallest_full_batch_bytes: int = LIMITS.smallest_full_batch_bytes
+    small_batch_bytes: int = SMALL_BATCH_BYTES
+    object_bytes: int = LIMITS.object_bytes
+    streamed_from_bytes: int = LIMITS.streamed_from_bytes
+    upload_attempts: int = UPLOAD_ATTEMPTS
 
 
 class _Format(msgspec.Struct):
@@ -95,7 +116,7 @@ class WritePlanForJava(msgspec.Struct):
     topic: str | None
     topics: dict[str, _Topic]
     lag_time_max_ms: int
-    limits: WriterLimits
+    limits: _WriteLimits
     object: _Format
     index: _Format
     plan: bytes
@@ -250,7 +271,7 @@ def plan_for_java(packed: bytes) -> WritePlanForJava | None:
         plan.topic,
         described,
         plan.lag_time_max_ms,
-        LIMITS,
+        _WriteLimits(),
         _format(RAW_SCHEMA),
         _format(INDEX_SCHEMA),
         packed,
@@ -278,6 +299,7 @@ def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
         topic.needs_key,
         topic.oldest_us,
         topic.newest_us,
+        LIMITS.rows_to_gather(topic.partitions),
     )
 
 

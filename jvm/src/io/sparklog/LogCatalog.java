@@ -3,6 +3,9 @@ package io.sparklog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparklog.arrow.Columns;
+import io.sparklog.planner.Planner;
+import io.sparklog.planner.SparklogException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -263,8 +266,8 @@ public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces
         throw error.inDriver("plan");
       }
       String look = "the statement may have changed topic " + table.name() + ": look with SHOW TBLPROPERTIES " + name + "."
-          + table.name() + " before it is run again; ";
-      throw new SparklogException(LogBatchWrite.UNKNOWN + look + error.getMessage(), error).inDriver("plan");
+          + table.name() + " before it is run again";
+      throw error.outcomeUnknown(look).inDriver("plan");
     } catch (SparklogException error) {
       throw error.inDriver("plan");
     }

@@ -1,5 +1,8 @@
 package io.sparklog;
 
+import io.sparklog.read.LogScanBuilder;
+import io.sparklog.read.PlannedRead;
+import io.sparklog.write.LogWriteBuilder;
 import java.util.HashSet;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;

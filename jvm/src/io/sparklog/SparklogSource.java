@@ -1,6 +1,11 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.sparklog.arrow.Columns;
+import io.sparklog.planner.Planner;
+import io.sparklog.planner.SparklogException;
+import io.sparklog.read.PlannedRead;
+import io.sparklog.storage.ObjectBytes;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;

@@ -1,5 +1,6 @@
 package io.sparklog;
 
+import io.sparklog.arrow.Columns;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;

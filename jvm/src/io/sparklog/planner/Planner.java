@@ -1,0 +1,383 @@
+package io.sparklog.planner;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.SparkEnv;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A Python process beside this JVM, which decides: in the driver it plans reads, and plans and commits writes; in an
+ * executor it reads what Java cannot, and words errors. One per JVM and Python, started on demand; it ends when the JVM
+ * does, because its standard input ends.
+ *
+ * <p>The planner writes {@link #START} first; whatever Python printed before that goes to the standard error. Messages
+ * both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number of requests
+ * may be under way; a reply has the id of its request.
+ *
+ * <p>A request may take any time, as long as the planner answers pings. One that is silent is killed; the next request
+ * starts another one.
+ */
+public final class Planner {
+  private static final StreamReadConstraints LONG_TEXTS = // a task's plan is one text in the planner's answer
+      StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build();
+  public static final ObjectMapper JSON =
+      JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
+          .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
+          .build();
+  private static final String PROTOCOL = "7"; // of the messages; another sparklog may speak another one
+  private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
+  private static final byte REQUEST = 'J';
+  private static final byte ERROR = 'E';
+  private static final byte PING = 'P';
+  private static final int HEAD_BYTES = 9;
+  private static final int SIGNALED = 128; // Java adds the signal to it, in place of an exit code
+  private static final int TICK_MS = 1000;
+  private static final int END_S = 10; // from the end of a pipe to that of its process, on a busy machine
+  private static final int SILENCE_LIMIT_S = 60; // also while it starts: a busy machine imports for long
+  private static final String ADVICE =
+      ": install sparklog in that Python, or set spark.pyspark.python (or PYSPARK_PYTHON) to one that has it";
+  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
+  private static final Map<String, Planner> RUNNING = new HashMap<>();
+
+  private final String python;
+  private final int silenceLimitS;
+  private final Process process;
+  private final DataOutputStream requests;
+  private final Map<Long, CompletableFuture<Reply>> awaited = new ConcurrentHashMap<>();
+  private final AtomicLong heard = new AtomicLong(); // messages, and the start
+  private volatile boolean hasEnded;
+  private volatile boolean isSilent;
+  private String end; // null until somebody asks
+  private final AtomicLong ids = new AtomicLong();
+
+  /** A reply: JSON, or an Arrow message. */
+  public record Reply(byte kind, byte[] payload) {}
+
+  /** The planner has not answered. `isSent`: it may have done what was requested. */
+  public static final class Unanswered extends SparklogException {
+    public final boolean isSent;
+
+    private Unanswered(boolean isSent, String message, Throwable cause) {
+      super("PLANNER_FAILED: " + message, cause);
+      this.isSent = isSent;
+    }
+
+    /** The error of a change that may have been made. `advice`: what to do now. */
+    public SparklogException outcomeUnknown(String advice) {
+      return new SparklogException("COMMIT_OUTCOME_UNKNOWN: " + advice + "; " + getMessage(), this);
+    }
+  }
+
+  Planner(String python, int silenceLimitS) {
+    this.python = python;
+    this.silenceLimitS = silenceLimitS;
+    ProcessBuilder builder = new ProcessBuilder(python, "-m", "sparklog.spark.planner", PROTOCOL);
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+    addSubmittedFiles(builder.environment());
+    try {
+      process = builder.start();
+    } catch (IOException error) {
+      throw new Unanswered(false, "wanted to start a planner, found: " + error.getMessage() + ADVICE, error);
+    }
+    requests = new DataOutputStream(process.getOutputStream());
+    start("replies", this::receive);
+    start("pings", this::ping);
+    start("watch", this::watch);
+  }
+
+  private static void start(String name, Runnable work) {
+    Thread thread = new Thread(work, "sparklog-planner-" + name);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  /** The planner of the driver. */
+  public static Planner ofDriver() {
+    return of(pythonCommand());
+  }
+
+  /** The planner of this JVM that runs this Python. */
+  public static synchronized Planner of(String python) {
+    Planner planner = RUNNING.get(python);
+    if (planner == null || planner.hasEnded || !planner.process.isAlive()) {
+      planner = new Planner(python, SILENCE_LIMIT_S);
+      RUNNING.put(python, planner);
+    }
+    return planner;
+  }
+
+  /** The Python of Spark's workers. */
+  public static String pythonCommand() {
+    SparkEnv spark = SparkEnv.get();
+    if (spark != null && spark.conf().contains("spark.pyspark.python")) {
+      return spark.conf().get("spark.pyspark.python");
+    }
+    return System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
+  }
+
+  public static ObjectNode request(String name, Map<String, String> options) {
+    ObjectNode request = JSON.createObjectNode().put("name", name);
+    ObjectNode given = request.putObject("options");
+    options.forEach(given::put);
+    return request;
+  }
+
+  /** Logs the warnings in a reply, except those in `logged`, and adds them to it. */
+  public static void logWarnings(JsonNode reply, Set<String> logged) {
+    for (JsonNode warning : reply.get("warnings")) {
+      if (logged.add(warning.asText())) {
+        LOG.warn("{}", warning.asText());
+      }
+    }
+  }
+
+  /** JSON as a record of this type. Throws IllegalStateException if something has another type or does not fit. */
+  public static <T> T value(String json, Class<T> type) {
+    try {
+      return JSON.readValue(json, type);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** As {@link #value(String, Class)}, of JSON that is parsed already. */
+  public static <T> T value(JsonNode json, Class<T> type) {
+    try {
+      return JSON.treeToValue(json, type);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public static List<String> strings(JsonNode array) {
+    List<String> texts = new ArrayList<>();
+    array.forEach(text -> texts.add(text.asText()));
+    return texts;
+  }
+
+  /**
+   * The answer to a request that changes nothing: if this planner does not answer, another one is asked, once. Throws
+   * SparklogException with the planner's error, or Unanswered.
+   */
+  public JsonNode ask(ObjectNode request) {
+    try {
+      return json(exchange(request));
+    } catch (Unanswered first) {
+      return json(another(first).exchange(request));
+    }
+  }
+
+  /** As {@link #ask}, for a request that may change something: it is sent once. */
+  public JsonNode askOnce(ObjectNode request) {
+    try {
+      return json(exchange(request));
+    } catch (Unanswered first) {
+      if (first.isSent) {
+        throw first;
+      }
+      return json(another(first).exchange(request));
+    }
+  }
+
+  private Planner another(Unanswered first) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw first; // an interrupted thread would not wait for the next answer either
+    }
+    LOG.warn("another planner is asked: {}", first.getMessage());
+    return of(python);
+  }
+
+  private static JsonNode json(Reply reply) {
+    try {
+      return JSON.readTree(reply.payload());
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** This planner's reply, which may be an Arrow message. Throws SparklogException with its error, or Unanswered. */
+  public Reply exchange(ObjectNode request) {
+    long id = ids.incrementAndGet();
+    CompletableFuture<Reply> coming = new CompletableFuture<>();
+    awaited.put(id, coming);
+    boolean isSent = false;
+    try {
+      if (hasEnded) {
+        throw unanswered(false, null);
+      }
+      send(REQUEST, id, JSON.writeValueAsBytes(request));
+      isSent = true;
+      Reply reply = coming.get();
+      if (reply.kind() == ERROR) {
+        throw new SparklogException(json(reply).asText(), null);
+      }
+      return reply;
+    } catch (IOException error) {
+      throw unanswered(false, error); // the end of the request was not sent, so the planner can't act on it
+    } catch (ExecutionException error) {
+      throw unanswered(isSent, error.getCause());
+    } catch (InterruptedException error) {
+      Interruption.restore();
+      throw new Unanswered(isSent, "interrupted", error);
+    } finally {
+      awaited.remove(id);
+    }
+  }
+
+  private void send(byte kind, long id, byte[] payload) throws IOException {
+    try {
+      synchronized (requests) {
+        requests.writeInt(HEAD_BYTES + payload.length);
+        requests.writeLong(id);
+        requests.writeByte(kind);
+        requests.write(payload);
+        requests.flush();
+      }
+    } catch (IOException error) {
+      hasEnded = true; // it reads no more, though its process may still be there
+      throw error;
+    }
+  }
+
+  private void receive() {
+    Throwable reason; // any Throwable: no other thread completes what is awaited
+    try (DataInputStream replies = new DataInputStream(process.getInputStream())) {
+      skipToStart(replies);
+      heard.incrementAndGet();
+      while (true) {
+        byte[] payload = new byte[replies.readInt() - HEAD_BYTES];
+        long id = replies.readLong();
+        byte kind = replies.readByte();
+        replies.readFully(payload);
+        heard.incrementAndGet();
+        CompletableFuture<Reply> coming = awaited.get(id);
+        if (coming != null) {
+          coming.complete(new Reply(kind, payload));
+        }
+      }
+    } catch (Throwable error) {
+      reason = error;
+    }
+    hasEnded = true;
+    end("it has closed its standard output");
+    process.destroy();
+    for (CompletableFuture<Reply> coming : awaited.values()) {
+      coming.completeExceptionally(reason);
+    }
+  }
+
+  /** Read up to START. What Python or its sitecustomize printed before goes to the standard error. */
+  private static void skipToStart(DataInputStream replies) throws IOException {
+    int matched = 0;
+    while (matched < START.length) {
+      byte next = replies.readByte();
+      if (next != START[matched]) {
+        System.err.write(START, 0, matched);
+        matched = 0; // START can begin again only at this byte: its first byte comes again only as its last
+      }
+      if (next == START[matched]) {
+        matched++;
+      } else {
+        System.err.write(next);
+      }
+    }
+    System.err.flush();
+  }
+
+  /** Ping while an answer is awaited. A thread of its own: a stopped planner's pipe may be full. */
+  private void ping() {
+    try {
+      while (!hasEnded) {
+        Thread.sleep(TICK_MS);
+        if (!awaited.isEmpty()) {
+          send(PING, 0, new byte[0]);
+        }
+      }
+    } catch (IOException | InterruptedException error) {
+      // It has ended. The threads that await an answer learn this from `receive`.
+    }
+  }
+
+  /** Kill the planner once it has been silent for too long. Counts ticks: in a suspended machine, no time passes. */
+  private void watch() {
+    try {
+      long before = 0;
+      int silentS = 0;
+      while (silentS < silenceLimitS) {
+        Thread.sleep(TICK_MS);
+        if (hasEnded && awaited.isEmpty()) {
+          return;
+        }
+        silentS = awaited.isEmpty() || heard.get() != before ? 0 : silentS + 1;
+        before = heard.get();
+      }
+      isSilent = true;
+      process.descendants().forEach(ProcessHandle::destroyForcibly); // `python` may be a script that starts one
+      process.toHandle().destroyForcibly();
+    } catch (InterruptedException error) {
+      // No thread interrupts this one.
+    }
+  }
+
+  /** How it ended, the same for all who ask: later its process ends because it is told to. */
+  private synchronized String end(String ifAlive) {
+    if (end == null) {
+      end = howItEnded(ifAlive);
+    }
+    return end;
+  }
+
+  private String howItEnded(String ifAlive) {
+    try {
+      if (isSilent) {
+        return "it showed no sign of life for " + silenceLimitS + " s, so it was killed";
+      }
+      if (!process.waitFor(END_S, TimeUnit.SECONDS)) {
+        return ifAlive;
+      }
+    } catch (InterruptedException error) {
+      Interruption.restore();
+      return "it has ended";
+    }
+    int code = process.exitValue();
+    return code > SIGNALED ? "signal " + (code - SIGNALED) + " ended it" : "it ended with exit code " + code;
+  }
+
+  private Unanswered unanswered(boolean isSent, Throwable cause) {
+    String found = python + " -m sparklog.spark.planner, found that " + end("it reads no more");
+    String log = " (its standard error, in the log of this JVM, may say why)";
+    return new Unanswered(isSent, "wanted an answer from " + found + log + (heard.get() == 0 ? ADVICE : ""), cause);
+  }
+
+  /** What was submitted by --py-files is imported by the planner, too. */
+  private static void addSubmittedFiles(Map<String, String> environment) {
+    SparkEnv spark = SparkEnv.get();
+    String files = spark == null ? "" : spark.conf().get("spark.submit.pyFiles", "");
+    if (!files.isEmpty()) {
+      String own = files.replace(",", File.pathSeparator).replace("file:", "");
+      environment.merge("PYTHONPATH", own, (path, more) -> more + File.pathSeparator + path);
+    }
+  }
+}
