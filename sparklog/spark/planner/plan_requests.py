@@ -10,11 +10,11 @@ import msgspec
 from sparklog.core.errors import SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import StoreId, TimestampSource
+from sparklog.host.recent_failures import FAILED_FOR_MS
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.object_reader import ROWS_WITHOUT_BODY
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.read.read_errors import may_be_replaced
-from sparklog.log.store_failures import FAILED_FOR_MS
 from sparklog.options.given import warning_of
 from sparklog.options.streams import read_options_of_any
 from sparklog.options.typed import ReadOptions, parse_read_options
