@@ -72,7 +72,7 @@ def test_a_disk_that_becomes_read_only(columnar: SparkSession, disk: Path) -> No
 
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_a_store_that_is_wiped_during_a_write(columnar: SparkSession, tmp_path: Path, partitions: int) -> None:
-    """With one partition, a part of the object was already there."""
+    """With one partition, a part of the object may already be there, and then it is its file that is missing first."""
     folders = StoreFolders.create(tmp_path)
     with sparklog.connect(folders.url) as cluster:
         cluster.create_topic("t", assignment=["a"] * partitions)
@@ -85,7 +85,7 @@ def test_a_store_that_is_wiped_during_a_write(columnar: SparkSession, tmp_path: 
                 yield batch
 
         frame = rows(columnar, 12_000).mapInArrow(wiped, "key string, value string")
-        with pytest.raises(PySparkException, match=r"wanted INCARNATION .* found none"):
+        with pytest.raises(PySparkException, match=r"wanted INCARNATION .* found none|No such file or directory"):
             save(frame, cluster, "t")
         assert cluster.describe("t").records == 0
 
