@@ -21,9 +21,7 @@ class RecentFailures:
         self._failed_ms: dict[Hashable, int] = {}
 
     def note(self, key: Hashable) -> None:
-        """Remember a failure, and forget those that are not recent any more."""
-        for old in [old for old in list(self._failed_ms) if not self.is_recent(old)]:
-            self._failed_ms.pop(old, None)
+        """Remember a failure."""
         self._failed_ms[key] = self._monotonic_ms()
 
     def is_recent(self, key: Hashable) -> bool:

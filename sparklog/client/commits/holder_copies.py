@@ -90,7 +90,7 @@ class _Copying(StoreWork):
             copied.append(self._copy_one(named, target))
             yield
         check_incarnation(target, self.lane.incarnation, copied)
-        with self.lanes.changed:
+        with self.lanes.lock:
             self.ended = not self.is_given_up
             self.lanes.note_progress()
 

@@ -64,7 +64,7 @@ class ReplicatedUpload:
         if self._backlog_bytes is None:
             self._kept.append(body)
             self._kept_bytes += memoryview(body).nbytes
-        with self._lanes.changed:
+        with self._lanes.lock:
             for copy in self._copies:
                 copy.append(body)
             self._lanes.changed.notify_all()
@@ -75,7 +75,7 @@ class ReplicatedUpload:
 
     def publish(self, index: Bytes) -> None:
         """Let the stores complete the object, then put `index` beside it."""
-        with self._lanes.changed:
+        with self._lanes.lock:
             self._index = index
             for copy in self._copies:
                 copy.index = index
@@ -94,8 +94,8 @@ class ReplicatedUpload:
         under another key. If no store can have it, raises one error for all stores, which is retriable if any of their
         errors is.
         """
-        self._lanes.wait(self._copies, _is_settled, _is_settled)
-        with self._lanes.changed:
+        self._lanes.wait(self._copies, _is_settled, lambda copy: copy.done)
+        with self._lanes.lock:
             holders = frozenset(copy.lane.store for copy in self._copies if copy.done)
             doubts = [(copy.lane, copy.doubt) for copy in self._copies if copy.doubt is not None]
         if not holders:
@@ -155,7 +155,7 @@ class _Copy(StoreWork):
             self.append(part)
 
     def append(self, part: Bytes) -> None:
-        """Add a part at the end, unless the store was given up. Call with the lock of `StoreLanes.changed`."""
+        """Add a part at the end, unless the store was given up. Call with `StoreLanes.lock` held."""
         if not self.is_given_up:
             self._parts.append(part)
             self.waiting_bytes += memoryview(part).nbytes
@@ -166,7 +166,7 @@ class _Copy(StoreWork):
         doubt = None
         try:
             while True:
-                with self.lanes.changed:
+                with self.lanes.lock:
                     if self.is_given_up:  # parts that it had still to take are gone: don't publish without them
                         return
                     part = self._parts[0] if self._parts else None
@@ -180,7 +180,9 @@ class _Copy(StoreWork):
                     break
             try:
                 upload.publish()
+                self._note_progress()
                 store.put_if_absent(index_key(self._key), index)
+                self._note_progress()
             except (KeyExists, OutcomeUnknown) as error:
                 doubt = error
             else:
@@ -188,7 +190,7 @@ class _Copy(StoreWork):
         finally:
             with suppress(Exception):  # `remove_abandoned` drops the upload later
                 upload.abort()
-        with self.lanes.changed:
+        with self.lanes.lock:
             self.doubt = doubt
             self.done = doubt is None and not self.is_given_up
             self.lanes.note_progress()
@@ -200,8 +202,12 @@ class _Copy(StoreWork):
         self._parts.clear()
         self.waiting_bytes = 0
 
+    def _note_progress(self) -> None:
+        with self.lanes.lock:
+            self.lanes.note_progress()
+
     def _note_taken(self, part: Bytes) -> None:
-        with self.lanes.changed:
+        with self.lanes.lock:
             if not self.is_given_up:
                 self._parts.popleft()
                 self.waiting_bytes -= memoryview(part).nbytes

@@ -26,7 +26,8 @@ from sparklog.log.incarnation import AnotherIncarnation
 from sparklog.storage.object_store import ObjectStore
 
 CATCHING_UP_WAIT_MS: Final = 500
-STALLED_MS: Final = 120_000  # as long as Kafka's delivery.timeout.ms
+STALLED_MS: Final = 300_000  # longer than the default timeout of stores that have one: for a disk that hangs
+LOOK_MS: Final = 5_000  # a process that is stopped meanwhile, or a machine that sleeps, counts no more of the time
 
 _SYSTEM = SystemClock()
 
@@ -74,7 +75,7 @@ class StoreWork:
         raise NotImplementedError
 
     def is_ready(self) -> bool:
-        """True if the next step would do something. Called with the lock of `StoreLanes.changed`."""
+        """True if the next step would do something. Called with the `StoreLanes.lock` held."""
         return True
 
     def free(self) -> None:
@@ -107,7 +108,8 @@ class StoreLanes:
         catching_up: Collection[StoreId] = (),
         left_out: Collection[StoreId] = (),
     ) -> None:
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()  # `with changed` would call Python code, where an interrupt would leave it locked
+        self.changed = threading.Condition(self.lock)
         self._stores = stores
         self._incarnations = incarnations
         self._lag_time_max_ms = lag_time_max_ms
@@ -124,8 +126,10 @@ class StoreLanes:
         """Never waits for a lane's thread."""
         for lane in self._lanes.values():
             self.give_up(lane, StoreUnavailable("the write was given up"))
-            for work in [work for work in lane.works if work.here]:
-                self._close(work)
+        with self.lock:
+            here = [work for lane in self._lanes.values() for work in lane.works if work.here]
+        for work in here:
+            self._close(work)
 
     def of(self, stores: Iterable[StoreId]) -> list[StoreLane]:
         """Return the lanes of these stores, in the same order."""
@@ -142,7 +146,7 @@ class StoreLanes:
 
         Does nothing if the store was given up.
         """
-        with self.changed:
+        with self.lock:
             if work.lane.failure is not None:
                 return
             work.here = here
@@ -154,7 +158,7 @@ class StoreLanes:
 
     def advance(self, work: StoreWork) -> None:
         """Let work of the calling thread do what it can now."""
-        with self.changed:
+        with self.lock:
             goes_on = work in work.lane.works and not work.is_given_up and work.is_ready()
         if goes_on:
             self._step(work)
@@ -162,16 +166,20 @@ class StoreLanes:
     def continue_in_thread(self, work: StoreWork) -> None:
         """Let the lane's thread do all further steps of this work."""
         lane = work.lane
-        with self.changed:
-            work.here = False
-            self.changed.notify_all()
+        with self.lock:
             if not lane.has_thread and lane.works:
                 lane.has_thread = True  # before it is: an interrupt may come while it starts
-                in_daemon(partial(self._perform_all, lane), f"sparklog-store-{lane.store}")
+                try:
+                    in_daemon(partial(self._perform_all, lane), f"sparklog-store-{lane.store}")
+                except RuntimeError:
+                    lane.has_thread = False
+                    raise
+            work.here = False
+            self.changed.notify_all()
 
     def drop(self, work: StoreWork) -> None:
         """Give up work that has not ended. Never waits for the lane's thread."""
-        with self.changed:
+        with self.lock:
             work.dropped = True
             work.free()
             self.changed.notify_all()
@@ -180,7 +188,7 @@ class StoreLanes:
 
     def give_up(self, lane: StoreLane, failure: BaseException) -> None:
         """Ask the store for nothing more in this task. Does nothing if it was given up before."""
-        with self.changed:
+        with self.lock:
             if lane.failure is None:
                 lane.failure = failure
                 for work in lane.works:
@@ -197,14 +205,18 @@ class StoreLanes:
 
     def _next_work(self, lane: StoreLane) -> StoreWork | None:
         """Wait until work of the lane's thread is ready or given up, and return the oldest. None if there is none."""
-        with self.changed:
-            while works := [work for work in lane.works if not work.here]:
-                for work in works:
-                    if work.is_given_up or work.is_ready():
-                        return work
+        with self.lock:
+            while True:
+                has_work = False
+                for work in lane.works:
+                    if not work.here:
+                        if work.is_given_up or work.is_ready():
+                            return work
+                        has_work = True
+                if not has_work:
+                    lane.has_thread = False
+                    return None
                 self.changed.wait()
-            lane.has_thread = False
-        return None
 
     def _step(self, work: StoreWork) -> None:
         try:
@@ -214,14 +226,15 @@ class StoreLanes:
             pass
         except BaseException as error:
             self.give_up(work.lane, error)
-        self._end(work)
+        self._close(work)
 
     def _close(self, work: StoreWork) -> None:
-        work.steps.close()
-        self._end(work)
-
-    def _end(self, work: StoreWork) -> None:
-        with self.changed:
+        """End a work that has ended, or that was given up, or that an interrupt has left between two steps."""
+        try:
+            work.steps.close()
+        except BaseException as error:
+            self.give_up(work.lane, error)
+        with self.lock:
             if work in work.lane.works:
                 work.lane.works.remove(work)
             self.changed.notify_all()
@@ -229,7 +242,7 @@ class StoreLanes:
     # ---- waiting ------------------------------------------------------------------------------------
 
     def note_progress(self) -> None:
-        """Note that a store has taken something. Call with the lock of `changed`."""
+        """Note that a store has taken something. Call with `lock` held."""
         self._progress += 1
         self.changed.notify_all()
 
@@ -241,14 +254,15 @@ class StoreLanes:
         without any progress counts: after STALLED_MS all are given up.
         """
         stalled_ms, progress = 0, -1
-        with self.changed:
+        with self.lock:
             while late := [work.lane for work in works if work.lane.failure is None and not is_done(work)]:
                 some_ahead = any(is_ahead(work) for work in works)
                 if some_ahead or progress != self._progress:
                     stalled_ms, progress = 0, self._progress
-                left_ms = STALLED_MS - stalled_ms
                 if some_ahead:
                     left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
+                else:
+                    left_ms = min(STALLED_MS - stalled_ms, LOOK_MS)
                 if left_ms <= 0:
                     for lane in late:
                         if not some_ahead:
@@ -263,7 +277,7 @@ class StoreLanes:
                     for lane in late:
                         lane.held_up_ms += waited_ms
                 else:
-                    stalled_ms += waited_ms
+                    stalled_ms += min(waited_ms, LOOK_MS)
 
     # ---- outcome ------------------------------------------------------------------------------------
 

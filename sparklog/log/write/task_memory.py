@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparklog.core.types import NewObject, NewSlice
 from sparklog.log.write.open_object import OpenObject, slices_of
@@ -78,6 +78,17 @@ class TopicMemory:
     pinned_bytes: int = 0
 
 
+class _Uploading(NamedTuple):
+    """A closed object that is being uploaded. `kept_bytes`: its size in memory until then; 0 if it is streamed.
+
+    Once it is uploaded, it is added to `written`.
+    """
+
+    closed: OpenObject
+    kept_bytes: int
+    written: list[tuple[NewObject, list[NewSlice]]]
+
+
 class TaskMemory:
     """Counts the memory of one task, and waits for uploads to bound it. Not thread-safe.
 
@@ -92,7 +103,9 @@ class TaskMemory:
         self.pending_bytes = self.open_partitions = 0
         self.held_bytes = self.streamed_bytes = self.pinned_bytes = 0
         self.streaming: list[OpenObject] = []
-        self._uploading: deque[tuple[OpenObject, list[tuple[NewObject, list[NewSlice]]]]] = deque()
+        self._closed_streams: list[OpenObject] = []
+        self._uploading: deque[_Uploading] = deque()
+        self._kept_bytes = 0  # of running uploads, but those that stream
 
     @property
     def is_full(self) -> bool:
@@ -105,7 +118,7 @@ class TaskMemory:
         First frees the memory of finished uploads. Then waits for running ones as long as `WriterLimits.live_bytes`
         would be exceeded.
         """
-        while self._uploading and self._uploading[0][0].is_over:
+        while self._uploading and self._uploading[0].closed.is_over:
             self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
             self._await_oldest()
@@ -117,9 +130,13 @@ class TaskMemory:
 
     def uploads(self, closed: OpenObject, written: list[tuple[NewObject, list[NewSlice]]]) -> None:
         """Keep track of an object that is closed. Once it is uploaded, it is added to `written` with its slices."""
+        kept_bytes = closed.held_bytes
         if closed in self.streaming:
             self.streaming.remove(closed)
-        self._uploading.append((closed, written))
+            self._closed_streams.append(closed)
+            kept_bytes = 0
+        self._kept_bytes += kept_bytes
+        self._uploading.append(_Uploading(closed, kept_bytes, written))
 
     def await_all(self) -> None:
         """Wait for all running uploads."""
@@ -133,10 +150,13 @@ class TaskMemory:
 
     @property
     def _uploading_bytes(self) -> int:
-        return sum(closed.held_bytes for closed, _ in self._uploading)
+        return self._kept_bytes + sum(closed.held_bytes for closed in self._closed_streams)
 
     def _await_oldest(self) -> None:
-        closed, written = self._uploading[0]
+        closed, kept_bytes, written = self._uploading[0]
         named, index = closed.published()
         written.append((named, slices_of(len(written), named, index)))
         self._uploading.popleft()
+        self._kept_bytes -= kept_bytes
+        if closed in self._closed_streams:
+            self._closed_streams.remove(closed)
