@@ -53,11 +53,13 @@ GROUPS: Final = {
         "tests/spark/columns/test_write_faults.py",
         "tests/spark/columns/test_s3a.py",
     ),
-    "Spark, local[2] and then another master": (
+    "Spark without the JAR, until it is added": (
         "tests/spark/",
         "tests/spark/test_memory.py",
+        "tests/spark/columns/test_added_jar.py",
     ),
-    "programs with a Spark of their own": (
+    "Spark with the JAR": ("tests/spark/columns/",),
+    "programs with a Spark of their own, and Delta Lake": (
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
         "tests/spark/materialize/test_delta_changes.py",
@@ -65,6 +67,7 @@ GROUPS: Final = {
         "tests/spark/materialize/test_flights.py",
         "tests/spark/materialize/test_rows.py",
         "tests/spark/materialize/test_killed_drivers.py",
+        "tests/spark/materialize/test_beside_others.py",
         "tests/spark/materialize/test_killed_executors.py",
     ),
     "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
@@ -122,8 +125,8 @@ class RandomOrder:
 
 
 def _place_of(path: str) -> tuple[str, int]:
-    found = _PLACES.get(path) or next((at for member, at in _PLACES.items() if path.startswith(member)), None)
-    return found or (path, len(_PLACES) + 1)
+    member = max((member for member in _PLACES if path.startswith(member)), key=len, default=None)
+    return (path, len(_PLACES) + 1) if member is None else _PLACES[member]
 
 
 def is_whole_run(nodeids: Iterable[str]) -> bool:

@@ -444,6 +444,6 @@ GUARDS: Final = (
         "LogBatchWrite",
         "if (message == null) {",
         "if (!(message instanceof TaskMessage)) {",
-        "test_a_running_session_gets_the_jar",
+        "tests/spark/columns/test_added_jar.py::test_a_running_session_gets_the_jar",
     ),
 )
