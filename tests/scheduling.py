@@ -16,7 +16,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
     "HDFS": (
-        "tests/faults/test_s3_faults.py",
         "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_compaction_sigkill.py",
         "tests/faults/test_verify_on_stores.py",
@@ -33,9 +32,7 @@ GROUPS: Final = {
     ),
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",
-        "tests/contract/test_s3_store.py",
         "tests/contract/test_copies.py",
-        "tests/faults/test_s3_requests.py",
         "tests/log/objects/test_object_copy.py",
         "tests/storage/test_s3_settings.py",
         "tests/faults/test_race_processes.py",
