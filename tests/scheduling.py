@@ -16,9 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
     "HDFS": (
-        "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_compaction_sigkill.py",
         "tests/faults/test_verify_on_stores.py",
+        "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_sigkill_commit.py",
         "tests/faults/test_lost_server.py",
         "tests/conf/test_cluster_files.py",
