@@ -16,10 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
     "HDFS": (
-        "tests/faults/test_s3_faults.py",
-        "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_compaction_sigkill.py",
         "tests/faults/test_verify_on_stores.py",
+        "tests/faults/test_maintenance_sigkill.py",
         "tests/faults/test_sigkill_commit.py",
         "tests/faults/test_lost_server.py",
         "tests/conf/test_cluster_files.py",
@@ -33,9 +32,7 @@ GROUPS: Final = {
     ),
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",
-        "tests/contract/test_s3_store.py",
         "tests/contract/test_copies.py",
-        "tests/faults/test_s3_requests.py",
         "tests/log/objects/test_object_copy.py",
         "tests/storage/test_s3_settings.py",
         "tests/faults/test_race_processes.py",
@@ -53,11 +50,13 @@ GROUPS: Final = {
         "tests/spark/columns/test_write_faults.py",
         "tests/spark/columns/test_s3a.py",
     ),
-    "Spark, local[2] and then another master": (
+    "Spark without the JAR, until it is added": (
         "tests/spark/",
         "tests/spark/test_memory.py",
+        "tests/spark/columns/test_added_jar.py",
     ),
-    "programs with a Spark of their own": (
+    "Spark with the JAR": ("tests/spark/columns/",),
+    "programs with a Spark of their own, and Delta Lake": (
         "tests/spark/test_installation.py",
         "tests/spark/test_secrets.py",
         "tests/spark/materialize/test_delta_changes.py",
@@ -65,6 +64,7 @@ GROUPS: Final = {
         "tests/spark/materialize/test_flights.py",
         "tests/spark/materialize/test_rows.py",
         "tests/spark/materialize/test_killed_drivers.py",
+        "tests/spark/materialize/test_beside_others.py",
         "tests/spark/materialize/test_killed_executors.py",
     ),
     "the simulations": ("tests/sim/test_sim.py", "tests/chain/test_simulation.py"),
@@ -122,8 +122,8 @@ class RandomOrder:
 
 
 def _place_of(path: str) -> tuple[str, int]:
-    found = _PLACES.get(path) or next((at for member, at in _PLACES.items() if path.startswith(member)), None)
-    return found or (path, len(_PLACES) + 1)
+    member = max((member for member in _PLACES if path.startswith(member)), key=len, default=None)
+    return (path, len(_PLACES) + 1) if member is None else _PLACES[member]
 
 
 def is_whole_run(nodeids: Iterable[str]) -> bool:

@@ -23,14 +23,15 @@ SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 
 JOBS = ("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum")
 OF_JOBS = ("report-job", "move-recovery-point")
-# A coordinator that runs its jobs at once, and a loop that waits until each job of this list has run.
-AT_ONCE = (
-    "sparklog cluster init --cluster-config log.retention.check.interval.ms=500 --cluster-config vacuum.interval.ms=500"
-)
+# A coordinator that soon runs its jobs, and a program that waits until each of them has run once.
+SOON = "--cluster-config log.retention.check.interval.ms=5000 --cluster-config vacuum.interval.ms=5000"
 RUN = """
-for job in roll compaction retention vacuum; do
-  until sparklog --format json job status | grep -q "\\"job\\": *\\"$job\\""; do sleep 0.2; done
-done
+python -c '
+import sys, time, sparklog
+with sparklog.connect(sys.argv[1]) as cluster:
+    while not {"roll", "compaction", "retention", "vacuum"} <= cluster.connection.newest_state().jobs.keys():
+        time.sleep(0.1)
+' $SPARKLOG_CLUSTER
 """
 
 
@@ -40,7 +41,7 @@ done
 def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     text = "\n".join(SNIPPETS).replace("/tmp/sparklog-secured", f"{tmp_path}/secured").replace("7400", str(free_port()))
-    text = text.replace("sparklog cluster init", AT_ONCE).replace("kill %1", f"{RUN}\nkill %1")
+    text = text.replace("sparklog cluster init", f"sparklog cluster init {SOON}").replace("kill %1", f"{RUN}\nkill %1")
     printed = in_clean_shell(tmp_path, f'export PATH="$PWD/.venv/bin:$PATH"\n{NO_AGENT_IS_LEFT}\n{text}')
     assert "loader has no right to alter topic 'orders'" in printed
     assert "refused, as it should be" in printed

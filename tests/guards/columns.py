@@ -444,6 +444,6 @@ GUARDS: Final = (
         "write/LogBatchWrite",
         "if (message == null) {",
         "if (message == null || message.getClass().getClassLoader() != LogBatchWrite.class.getClassLoader()) {",
-        "test_a_running_session_gets_the_jar",
+        "tests/spark/columns/test_added_jar.py::test_a_running_session_gets_the_jar",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from sparklog.storage.hdfs.client import HdfsAddress
 from sparklog.storage.hdfs.store import HdfsStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store
-from tests.servers.hadoop import DATA_NODES, Hadoop
+from tests.servers.hadoop import DATA_NODES, METRICS_MS, Hadoop
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +140,7 @@ def test_every_data_node_has_synced_an_object_before_it_is_acknowledged(hadoop: 
 
 
 def _syncs(hadoop: Hadoop, node: str) -> int:
+    time.sleep(METRICS_MS / 1000)  # else it may tell the figure of an earlier call
     found = hadoop.metric(node, "service=DataNode", "FsyncCount")
     assert isinstance(found, int)
     return found

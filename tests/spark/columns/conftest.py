@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -16,15 +16,6 @@ from tests.jar import jar
 from tests.spark.conftest import OneSpark
 
 Both = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def without_jar(one_spark: OneSpark, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    """local[2] of a JVM that has never seen the JAR."""
-    one_spark.end()
-    monkeypatch.setattr(one_spark, "with_jar", False)
-    yield one_spark.session("local[2]")
-    one_spark.end()
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
-import sparklog.spark
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.plan_and_upload import plan_and_upload
@@ -33,7 +32,6 @@ from tests.client.replicated_cluster import come_back
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
 from tests.spark.columns.conftest import Both, below_jvm, failure, metric, sorted_rows
-from tests.spark.columns.writing import save_by_java
 from tests.spark.conftest import OneSpark
 from tests.spark.rewriting import roll_and_delete
 from tests.spark.stream.test_dimensions import joined_with_a_topic_that_grows
@@ -276,7 +274,7 @@ def test_a_dataframe_keeps_the_plans_of_the_streams_that_used_it_last(
     def count(query: str) -> int:
         context.setLocalProperty("sql.streaming.queryId", query)
         try:
-            return read.select("offset").count()
+            return len(read.select("offset").collect())  # in one stage: a count would have two
         finally:
             context.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
 
@@ -432,24 +430,6 @@ def test_a_dataframe_keeps_its_position(cluster: Cluster, frame: Frame) -> None:
     assert read.count() == 3
     cluster.append("t", pa.table({"value": [b"late"]}))
     assert (read.count(), len(read.select("offset").collect()), frame("columns", "t").count()) == (3, 3, 4)
-
-
-def test_a_running_session_gets_the_jar(
-    without_jar: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until then Python reads, and says what to do if Java is asked for. Then Java reads, and writes."""
-    monkeypatch.setattr("sparklog.spark.jar._JAR", jar())
-    cluster.create_topic("t")
-    cluster.append("t", pa.table({"value": [b"v"] * 3}))
-    asked = without_jar.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
-    assert asked.load().count() == 3
-    asked = asked.option("reader", "columns")
-    with pytest.raises(Exception, match=r"INVALID_OPTION: reader: wanted columns.*call sparklog\.spark\.add_jar"):
-        asked.load().collect()
-    sparklog.spark.add_jar(without_jar)
-    assert asked.load().count() == 3
-    save_by_java(without_jar.range(10).selectExpr("cast(id as string) as value"), cluster, "t")
-    assert asked.load().count() == 13
 
 
 def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> None:
