@@ -180,7 +180,8 @@ def differences_of(
             rows.append(row)
         else:
             rows += [
-                msgspec.structs.replace(row, partition=at, start=low, end=high) for at, low, high in _ranges(slices)
+                msgspec.structs.replace(row, partition=slice_.partition, start=slice_.start, end=slice_.end)
+                for slice_ in slices
             ]
     return [msgspec.structs.replace(row, advice=advice_for_object(row)) for row in _joined(rows)]
 
@@ -198,19 +199,8 @@ def _overlaps(finding: ObjectFinding, slice_: Slice) -> bool:
     return finding.partition == slice_.partition and finding.start < slice_.end and finding.end > slice_.start
 
 
-def _ranges(slices: Sequence[Slice]) -> list[tuple[int, int, int]]:
-    """The offsets of the slices as (partition, start, end). Adjoining slices become one range."""
-    ranges: list[tuple[int, int, int]] = []
-    for slice_ in slices:
-        if ranges and ranges[-1][0] == slice_.partition and ranges[-1][2] == slice_.start:
-            ranges[-1] = (slice_.partition, ranges[-1][1], slice_.end)
-        else:
-            ranges.append((slice_.partition, slice_.start, slice_.end))
-    return ranges
-
-
 def _joined(rows: Sequence[Difference]) -> list[Difference]:
-    """Join the rows of adjoining batches with the same kind of difference."""
+    """Join rows of the same kind whose records adjoin. Each slice that the index describes otherwise has its own."""
     joined: list[Difference] = []
     for row in rows:
         last = joined[-1] if joined else None
@@ -218,7 +208,7 @@ def _joined(rows: Sequence[Difference]) -> list[Difference]:
             last is not None
             and row.start is not None
             and (last.kind, last.partition, last.end) == (row.kind, row.partition, row.start)
-            and row.kind in (DifferenceKind.BATCH_CHECKSUM, DifferenceKind.BATCH_CONTENT)
+            and row.kind is not DifferenceKind.SLICE
         ):
             joined[-1] = msgspec.structs.replace(last, end=row.end)
         else:
