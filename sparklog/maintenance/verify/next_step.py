@@ -84,14 +84,15 @@ class Standing(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct, frozen=True):
     """An object, and what this run has seen and decided about it.
 
-    `found`: the damage that led to the case; empty if the chain says that stores lack the object. `sightings`: what was
-    seen since, oldest first. The first one of a store is from before any fetch, and each further one from after one; if
-    that has a `check` and an `error`, the error is why the store's replicas could not be filled. `closed`: the stores
-    about whose copies nothing more is done.
+    `found`: the damage that led to the case. `lacking`: the stores that lack the object according to the chain, at the
+    time of the plan. `sightings`: what was seen since, oldest first. The first one of a store is from before any fetch,
+    and each further one from after one; if that has a `check` and an `error`, the error is why the store's replicas
+    could not be filled. `closed`: the stores about whose copies nothing more is done.
     """
 
     object: ObjectToVerify
     found: tuple[Sighting, ...] = ()
+    lacking: frozenset[StoreId] = frozenset()
     sightings: tuple[Sighting, ...] = ()
     closed: frozenset[StoreId] = frozenset()
 
@@ -104,6 +105,7 @@ class Case(msgspec.Struct, frozen=True):
             store,
             newest=seen[-1] if seen else None,
             read=read[-1] if read else None,
+            was_due=was_found or store in self.lacking,
             was_found=was_found,
             was_damaged=was_found or any(of.damaged_parts for of in read),
             fetches=max(len(seen) - 1, 0),
@@ -113,12 +115,14 @@ class Case(msgspec.Struct, frozen=True):
 class _CopyHistory(msgspec.Struct, frozen=True):
     """The copy on one store: its newest sighting, the newest one that could be read, and how often it was fetched.
 
-    `was_found`: the run came to the object because of this copy. `was_damaged`: not just missing, as the chain says.
+    `was_due`: the run came to the object because of this copy. `was_found`: because it was found damaged.
+    `was_damaged`: not just missing, as the chain says.
     """
 
     store: StoreId
     newest: Sighting | None
     read: Sighting | None
+    was_due: bool
     was_found: bool
     was_damaged: bool
     fetches: int
@@ -147,8 +151,8 @@ def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step 
         return Look(tuple(sorted(first)))
     read = [of for of in newest.values() if of.check is not None]
     damaged = [of for of in read if of.store in standing.holders and not of.object_is_whole]
-    if not any(of.store in due for of in damaged):
-        damaged = []  # a look at all copies came across them, but these stores are not to be repaired
+    if not case.found and not any(of.store in due for of in damaged):
+        damaged = []  # a look at all copies came across them, but the run is about other stores
     at_stake = bool(damaged) or standing.unheld  # other copies matter, also those on which the chain does not count
     wrong = [of for of in (*damaged, *(of for of in read if of.store in lacking)) if of.store not in case.closed]
     if unseen and any(at_stake or StoredPart.OBJECT in of.damaged_parts for of in wrong):
@@ -158,7 +162,7 @@ def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step 
             return close
     if not wrong:
         return None
-    of = min(wrong, key=lambda of: (of.store in standing.holders, of.store))
+    of = min(wrong, key=lambda of: (of.store in standing.holders, of.store not in due, of.store))
     whole = min((of.store for of in read if of.object_is_whole), default=None)
     if whole is not None or not (at_stake or StoredPart.OBJECT in of.damaged_parts):
         return _refetch(standing, case.of(of.store), key_of(case.object), whole)
@@ -171,19 +175,26 @@ def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step 
         reason = f"it can't be repaired now: {'; '.join(unread)}"
         return Close(of.store, WorkOutcome.FAILED, f"{key_of(case.object)}: {of}; {reason}")
     left = [of for of in read if of.store in standing.holders or StoredPart.OBJECT in of.damaged_parts]
-    return Salvage((*left, *(of for of in wrong if of not in left and not standing.holders)))
+    left += [of for of in wrong if of not in left and not standing.holders]
+    if not any(of.store in case.closed for of in left):
+        return Salvage(tuple(left))
+    if of.store in standing.holders:  # by now: this look at it is older than what was salvaged in vain
+        return None
+    return Close(
+        of.store, WorkOutcome.FAILED, f"{key_of(case.object)}: store {of.store} lacks it: no store has it whole"
+    )
 
 
 def _close(standing: Standing, copy: _CopyHistory, key: str, *, is_lacking: bool) -> Close | None:
     """Close a copy that is whole by now, or that can't be read. None if there is more to do, or nothing to report."""
     store, now = copy.store, copy.newest
     if now is not None and now.check is not None:
-        if store not in standing.holders or not now.object_is_whole or not (copy.was_found or copy.fetches):
+        if store not in standing.holders or not now.object_is_whole or not (copy.was_due or copy.fetches):
             return None
         if not now.is_whole:
             return Close(store, WorkOutcome.FAILED, f"{key}: {'; '.join(map(str, now.findings))}")
         done = "it was damaged, and was fetched again" if copy.was_damaged else "it was missing, and was fetched"
-        return Close(store, None, f"{key}: {done}" if copy.fetches else "")
+        return Close(store, None, "" if copy.was_found and not copy.fetches else f"{key}: {done}")
     if store in standing.fenced and copy.was_found:
         problem = f"it can't be repaired now: store {store} is fenced, and may have it whole"
     elif now is None:

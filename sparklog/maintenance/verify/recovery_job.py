@@ -101,9 +101,10 @@ class RecoveryJob:
                 self._read(frame, store, cases)
             except SparklogError as error:
                 self._fail(store, str(error))
-        for replica in (replica for due in self._due.values() for replica in due):
+        for store, replica in ((store, replica) for store, due in self._due.items() for replica in due):
             for object_ in self._objects(frame, replica.topic, replica.lacking):
-                cases.setdefault(object_.named.number, Case(object_))
+                case = cases.get(object_.named.number) or Case(object_)
+                cases[object_.named.number] = msgspec.structs.replace(case, lacking=case.lacking | {store})
         Repair(frame, self._in_run, self._note, accept_loss=self._accept_loss).run(cases)
         for store, due in self._due.items():
             for replica in due:

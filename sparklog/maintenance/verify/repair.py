@@ -71,13 +71,17 @@ class Repair:
         """Repair every copy that can be repaired, and close the others."""
         self._cases = dict(cases)
         while steps := self._next_steps():
-            fetches = [(number, step) for number, step in steps.items() if isinstance(step, Refetch)]
+            fetches = {number: step for number, step in steps.items() if isinstance(step, Refetch)}
             if len(fetches) < len(steps):
                 self._act(steps)
-            else:
-                _, first = min(fetches, key=lambda fetch: (fetch[1].counted, fetch[1].store))
-                alike = {n: step for n, step in fetches if (step.counted, step.store) == (first.counted, first.store)}
-                self._refetch(first.store, alike)
+                continue
+            damaged = {step.store for step in fetches.values() if step.counted}
+            store, counted = min(
+                ((step.store, step.counted) for step in fetches.values()),
+                key=lambda group: (group[0] in damaged, group[0], not group[1]),
+            )
+            group = {n: step for n, step in fetches.items() if (step.store, step.counted) == (store, counted)}
+            self._refetch(store, group)
 
     def _next_steps(self) -> dict[ObjectNumber, Step]:
         state = self._frame.connection.newest_state()
@@ -101,8 +105,10 @@ class Repair:
                     for store in step.stores:
                         looks.setdefault(store, []).append(number)
                 case Salvage():
-                    salvaged = self._cases.pop(number).object
-                    salvage(self._frame, salvaged, step.sightings, self._note, accept_loss=self._accept_loss)
+                    case = self._cases[number]
+                    salvage(self._frame, case.object, step.sightings, self._note, accept_loss=self._accept_loss)
+                    closed = case.closed.union(sighting.store for sighting in step.sightings)
+                    self._cases[number] = msgspec.structs.replace(case, closed=closed)
                 case Close():
                     self._close(number, step)
                 case Refetch():

@@ -81,9 +81,10 @@ def ids(stores: str) -> frozenset[StoreId]:
 
 def step(
     seen: str = "", *, found: str = "", holders: str = "abc", replicas: str = "abc", fenced: str = "",
-    unheld: bool = False, due: str = "abc", closed: str = "",
+    unheld: bool = False, due: str = "abc", closed: str = "", lacking: str = "",
 ) -> Step | None:  # fmt: skip
-    case = Case(OBJECT, tuple(map(sighting, found.split())), tuple(map(sighting, seen.split())), ids(closed))
+    seen_, found_ = tuple(map(sighting, seen.split())), tuple(map(sighting, found.split()))
+    case = Case(OBJECT, found_, ids(lacking), seen_, ids(closed))
     return next_step(Standing(ids(holders), ids(replicas), ids(fenced), unheld), case, ids(due))
 
 
@@ -139,6 +140,9 @@ FETCHED = "it was damaged, and was fetched again"
         ("a:damaged b:damaged c:missing", FOUND, "salvage abc"),
         ("a:damaged b:damaged c:missing", {**FOUND, "holders": "ab"}, "salvage ab"),
         ("a:damaged b:damaged c:damaged", {**FOUND, "holders": "ab"}, "salvage abc"),
+        ("a:damaged b:damaged c:missing", {**FOUND, "holders": "ab", "closed": "ab"},
+         "failed c: store c lacks it: no store has it whole"),
+        ("a:damaged b:damaged c:missing", {**FOUND, "closed": "ab"}, "nothing"),
         ("a:missing b:damaged", {**FOUND, "holders": "ab"}, "look c"),
         # the chain says that a store lacks it
         ("", {"holders": "ab"}, "look c"),
@@ -153,6 +157,8 @@ FETCHED = "it was damaged, and was fetched again"
         ("c:damaged a:silent b:damaged", {"holders": "ab", "due": "c"},
          f"failed c: store c: {BAD}; it is kept: store a: no answer"),
         ("c:missing c:whole", {}, "close c: it was missing, and was fetched"),
+        ("c:whole", {"lacking": "c"}, "close c: it was missing, and was fetched"),  # with another object
+        ("c:damaged a:whole b:whole", {"holders": "ab", "lacking": "c"}, "fetch c from a"),
         ("c:missing c:missing:full", {"holders": "ab"}, "failed c: store c lacks it: full"),
         ("c:missing c:silent", {"holders": "ab"}, "failed c: it could not be filled: no answer"),
         # no store has it by the chain
@@ -163,7 +169,8 @@ FETCHED = "it was damaged, and was fetched again"
         ("a:missing b:missing", {"holders": "", "unheld": True, "replicas": "ab", "fenced": "c"},
          f"failed a: store a: {GONE}; {NOW}: store c is fenced, and may have it whole"),
         # some stores only
-        ("a:damaged b:damaged c:whole", {**FOUND, "due": "b"}, "fetch a from c counted"),
+        ("a:damaged b:damaged c:whole", {**FOUND, "due": "b"}, "fetch b from c counted"),
+        ("a:damaged b:damaged c:whole b:whole", {**FOUND, "due": "b", "closed": "b"}, "fetch a from b counted"),
     ],
 )  # fmt: skip
 def test_what_was_seen_leads_to_the_next_step(seen: str, more: dict[str, object], wanted: str) -> None:
@@ -200,7 +207,7 @@ def places(draw: st.DrawFn) -> Place:
     found = tuple(sighting(f"{store}:damaged") for store in sorted(draw(subset)))
     return (
         standing,
-        Case(OBJECT, found, tuple(seen), draw(st.just(ids("")) | subset)),
+        Case(OBJECT, found, draw(subset), tuple(seen), draw(st.just(ids("")) | subset)),
         draw(st.just(ids("abc")) | subset),
     )
 
@@ -268,7 +275,7 @@ def test_every_run_comes_to_an_end_and_repairs_what_another_store_has_whole(
 ) -> None:
     model, everyone, trouble = Model(copies, holders), ids("abc"), list(luck)
     found = tuple(model.seen(store) for store in sorted(holders) if model.copies[store] in ("damaged", "missing"))
-    case, closes = Case(OBJECT, found), list[Close]()
+    case, closes = Case(OBJECT, found, everyone - holders), list[Close]()
     for _ in range(60):
         standing = Standing(model.holders, everyone, frozenset(), not model.holders)
         next_ = next_step(standing, case, everyone)
