@@ -181,7 +181,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-last-bytes",
         "What is damaged stays as long as no other store has it whole: it may be the last that is left.",
         "sparklog/maintenance/verify/next_step.py",
-        "    if whole is not None or not (at_stake or StoredPart.OBJECT in of.damaged_parts):\n",
+        "    if whole is not None or not (at_stake or StoredPart.OBJECT in copy.damaged_parts):\n",
         "    if True:\n",
         (f"{_RULE}test_a_copy_is_only_taken_away_if_another_store_has_it_whole",),
     ),

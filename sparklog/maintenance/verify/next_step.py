@@ -144,7 +144,7 @@ def standing_of(state: ClusterState, slices: Sequence[Slice]) -> Standing:
 
 def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step | None:
     """Return the next step of a repair, None if there is none. `due`: the stores that the run is to repair."""
-    newest = {of.store: of for of in case.sightings}
+    key, newest = key_of(case.object), {of.store: of for of in case.sightings}
     lacking = {store for store in standing.replicas - standing.holders if store in due}
     unseen = standing.replicas - newest.keys()
     if not newest and (first := unseen if case.found else lacking):
@@ -158,31 +158,29 @@ def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step 
     if unseen and any(at_stake or StoredPart.OBJECT in of.damaged_parts for of in wrong):
         return Look(tuple(sorted(unseen)))
     for store in sorted({*newest, *(of.store for of in case.found)} - case.closed):
-        if (close := _close(standing, case.of(store), key_of(case.object), is_lacking=store in lacking)) is not None:
+        if (close := _close(standing, case.of(store), key, is_lacking=store in lacking)) is not None:
             return close
     if not wrong:
         return None
-    of = min(wrong, key=lambda of: (of.store in standing.holders, of.store not in due, of.store))
+    copy = min(wrong, key=lambda of: (of.store in standing.holders, of.store not in due, of.store))
     whole = min((of.store for of in read if of.object_is_whole), default=None)
-    if whole is not None or not (at_stake or StoredPart.OBJECT in of.damaged_parts):
-        return _refetch(standing, case.of(of.store), key_of(case.object), whole)
+    if whole is not None or not (at_stake or StoredPart.OBJECT in copy.damaged_parts):
+        return _refetch(standing, case.of(copy.store), key, whole)
     unread = [f"store {store} is fenced, and may have it whole" for store in sorted(standing.fenced)]
     unread += [f"store {of.store}: {of.error}" for of in newest.values() if of.check is None]
     if not at_stake:
         kept = "; ".join(unread) or "no store has it whole: put it back"
-        return Close(of.store, WorkOutcome.FAILED, f"{key_of(case.object)}: {of}; it is kept: {kept}")
+        return Close(copy.store, WorkOutcome.FAILED, f"{key}: {copy}; it is kept: {kept}")
     if unread:
         reason = f"it can't be repaired now: {'; '.join(unread)}"
-        return Close(of.store, WorkOutcome.FAILED, f"{key_of(case.object)}: {of}; {reason}")
+        return Close(copy.store, WorkOutcome.FAILED, f"{key}: {copy}; {reason}")
     left = [of for of in read if of.store in standing.holders or StoredPart.OBJECT in of.damaged_parts]
     left += [of for of in wrong if of not in left and not standing.holders]
     if not any(of.store in case.closed for of in left):
         return Salvage(tuple(left))
-    if of.store in standing.holders:  # by now: this look at it is older than what was salvaged in vain
+    if copy.store in standing.holders:  # by now: this look at it is older than what was salvaged in vain
         return None
-    return Close(
-        of.store, WorkOutcome.FAILED, f"{key_of(case.object)}: store {of.store} lacks it: no store has it whole"
-    )
+    return Close(copy.store, WorkOutcome.FAILED, f"{key}: store {copy.store} lacks it: no store has it whole")
 
 
 def _close(standing: Standing, copy: _CopyHistory, key: str, *, is_lacking: bool) -> Close | None:

@@ -298,6 +298,7 @@ def test_every_run_comes_to_an_end_and_repairs_what_another_store_has_whole(
     else:
         raise AssertionError("it goes round in circles")
     assert len({close.store for close in closes}) == len(closes), "each copy has one outcome"
+    assert model.salvaged or {of.store for of in found} <= {close.store for close in closes}, "and none is forgotten"
     for close in closes:
         if close.outcome is None:
             assert model.copies[close.store] == "whole"
