@@ -125,13 +125,9 @@ class ReplicationJob:
         A replica for which a copy failed is given up for the rest of this run. The sources that did not answer are
         added to `failing`.
         """
-        addresses = frame.connection.addresses(state)
         checked: set[ObjectNumber] = set()
-        for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
-            orders = [FetchOrder(addresses, store, state.stores[store].incarnation, pack) for pack in round_]
-            bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
-            for order, body in zip(orders, bodies, strict=True):
-                outcome = msgspec.msgpack.decode(body, type=FetchOutcome)
+        for round_ in fetched(frame, state, store, wanted):
+            for order, outcome in round_:
                 failing.update(outcome.failing)
                 for object_, error in zip(order.objects, outcome.errors, strict=True):
                     if error:
@@ -264,9 +260,19 @@ def _wanted(
     return [object_ for batch in batches for object_ in batch.objects]
 
 
-def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
-    """Distribute objects over tasks, in order. A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object."""
-    return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
+def fetched(
+    frame: JobFrame, state: ClusterState, store: StoreId, wanted: Sequence[ObjectToFetch]
+) -> Iterator[list[tuple[FetchOrder, FetchOutcome]]]:
+    """Copy objects to a store in tasks. Yield the orders and outcomes of the tasks that ran at once.
+
+    A task has at most TASK_OBJECTS and TASK_BYTES, or one larger object. Raises errors of running tasks.
+    """
+    addresses, incarnation = frame.connection.addresses(state), registered_store(state, store).incarnation
+    of_tasks = list(packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS)))
+    for round_ in chunks(of_tasks, frame.tasks.tasks_at_once):
+        orders = [FetchOrder(addresses, store, incarnation, pack) for pack in round_]
+        bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
+        yield list(zip(orders, (msgspec.msgpack.decode(body, type=FetchOutcome) for body in bodies), strict=True))
 
 
 # ---- registrations and work ---------------------------------------------------------------------------

@@ -39,9 +39,9 @@ GUARDS: Final = (
     Guard(
         "index-below-mount",
         "An index that was put below a disk that is back by now does not mend the object on that disk.",
-        "sparklog/maintenance/verify/recovery_tasks.py",
-        "            check_incarnation(store, order.incarnation, (key,))",
-        "            pass",
+        "sparklog/log/check/sighting.py",
+        "        check_incarnation(target, incarnation, (key,))",
+        "        pass",
         _BELOW,
         "names-mended_index",
     ),

@@ -19,8 +19,8 @@ from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.task_runner import LocalTasks, Task
+from sparklog.maintenance.verify.look_tasks import LookOrder, look_at_objects
 from sparklog.maintenance.verify.recovery_job import run_recovery
-from sparklog.maintenance.verify.recovery_tasks import CheckOrder, check_objects
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import append_key
 from tests.kit.silent_console import SILENT
@@ -113,9 +113,10 @@ class LosingChecks(LocalTasks):
         self.store = store
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
-        if task is check_objects:
-            orders = [msgspec.msgpack.decode(payload, type=CheckOrder) for payload in payloads]
-            if any(order.store == self.store and not order.mend for order in orders):
+        if task is look_at_objects:
+            orders = [msgspec.msgpack.decode(payload, type=LookOrder) for payload in payloads]
+            asked = [object_ for order in orders for object_ in order.objects if self.store in object_.stores]
+            if any(object_.slices for object_ in asked):  # the first look, at all objects, is without slices
                 raise SparklogError(GAVE_UP)
         return super().run(task, payloads)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore
+from sparklog.core.errors import StoreFull
 from sparklog.core.types import NamedObject, ObjectNumber, StoreId
 from sparklog.log.incarnation import begin_incarnation
 from sparklog.log.read.object_reader import read_index
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.verify import recovery_job, repair
-from sparklog.maintenance.verify.damaged_object import Damage
+from sparklog.maintenance.verify.next_step import Case
 from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
@@ -36,10 +37,10 @@ def before_repair(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
     """Act after the objects were read and found damaged, and before the repair begins."""
     begin = repair.Repair.run
 
-    def beside(self: repair.Repair, damages: Sequence[Damage]) -> None:
-        if damages:
+    def beside(self: repair.Repair, cases: Mapping[ObjectNumber, Case]) -> None:
+        if cases:
             act()
-        begin(self, damages)
+        begin(self, cases)
 
     monkeypatch.setattr(repair.Repair, "run", beside)
 
@@ -170,16 +171,15 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
     log.world.submit(RegisterStore(NewStore(StoreId("d"), place, mark.incarnation)))
     log.world.cluster.create_topic("u", assignment=[["d"]])
     log.world.cluster.append("u", pa.table({"value": ["v"]}))
-    checked = recovery_job.RecoveryJob._checked
+    read = recovery_job.RecoveryJob._read
 
-    def gone(self: recovery_job.RecoveryJob, frame: JobFrame, store: StoreId) -> list[Damage]:
-        found = checked(self, frame, store)
+    def gone(self: recovery_job.RecoveryJob, frame: JobFrame, store: StoreId, cases: dict[ObjectNumber, Case]) -> None:
+        read(self, frame, store, cases)
         if store == "c":
             log.world.cluster.delete_topic("u")
             log.world.submit(RemoveStore(StoreId("d"), {}))
-        return found
 
-    monkeypatch.setattr(recovery_job.RecoveryJob, "_checked", gone)
+    monkeypatch.setattr(recovery_job.RecoveryJob, "_read", gone)
     report = log.recover()
     assert "wanted store 'd', the cluster has a, b, c" in messages(report)
     assert [log.point(store) for store in "abc"] == [LAST + 2] * 3
@@ -234,6 +234,63 @@ def test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked(l
     assert log.world.values(1) == log.model[1]
 
 
+# M: F-04
+def test_the_only_whole_copy_that_is_damaged_before_it_is_reported_stays(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the chain no store has the object, and a is the one to be reported. Its good batches are the last ones."""
+    for store in "bca":
+        if store != "a":
+            log.damage(store, 3, "lost")
+        log.report_loss(store, 6)
+    assert log.world.replicas() == "-: a6 b6 c6"
+    take_away, key = repair.Repair._take_away, log.key(3)
+
+    def late(self: repair.Repair, store: StoreId, *given: Any) -> None:
+        if log.world.store("a").size(key) and store == "a":
+            log.damage("a", 3, "flipped")
+        take_away(self, store, *given)
+
+    monkeypatch.setattr(repair.Repair, "_take_away", late)
+    log.recover()
+    monkeypatch.undo()
+    assert log.world.store("a").size(key), "it may be put together again"
+    assert log.lost() == []
+    log.damage("a", 3, "flipped")  # the same bit again
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-04
+def test_an_object_that_could_not_be_copied_is_not_reported_as_found(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the chain no store has it. It is whole on c alone, and a, which is the first to be filled, is full."""
+    for store in "abc":
+        if store != "c":
+            log.damage(store, 3, "lost")
+        log.report_loss(store, 6)
+    key, full = log.key(3), log.world.store("a").url
+    put, ends = MemoryStore.put_if_absent, []
+
+    def refused(store: MemoryStore, name: str, body: Any) -> None:
+        if (store.url, name) == (full, key):
+            ends.append(log.world.value().log_end(StoreId("a")))
+            raise StoreFull("no space left")
+        put(store, name, body)
+
+    monkeypatch.setattr(MemoryStore, "put_if_absent", refused)
+    report = log.recover()
+    assert report.exit_code == 1
+    assert "no space left" in messages(report)
+    assert set(ends) == {6}, "the chain never said that a has it"
+    assert log.world.value().log_end(StoreId("a")) == 6
+    assert log.world.value().leader is not None
+    monkeypatch.undo()
+    assert log.recover().exit_code == 0
+    log.check()
+
+
 # ---- two recoveries -----------------------------------------------------------------------------------------
 
 
@@ -250,8 +307,8 @@ def test_a_recovery_that_deletes_what_another_one_has_just_fetched_leaves_no_hol
     log.damage("b", 2, "flipped")
     key, first = log.key(2), threading.current_thread()
     fetched, deleted = threading.Event(), threading.Event()
-    take_away, held, fetch, delete = (
-        repair.Repair._take_away, repair.held_slices, repair.Repair._fetch, MemoryStore.delete,
+    take_away, held, copy, delete = (
+        repair.Repair._take_away, repair.held_slices, repair.Repair._copy, MemoryStore.delete,
     )  # fmt: skip
     taking: list[Future[JobReport]] = []
     counted: list[bool] = []
@@ -272,20 +329,20 @@ def test_a_recovery_that_deletes_what_another_one_has_just_fetched_leaves_no_hol
             assert fetched.wait(60)
         return held(*given)
 
-    def fetch_in_turn(self: repair.Repair, *given: Any) -> None:
+    def copy_in_turn(self: repair.Repair, *given: Any) -> list[ObjectNumber]:
         if threading.current_thread() is not first:
-            fetch(self, *given)
+            copied = copy(self, *given)
             fetched.set()
             assert deleted.wait(60)
-        elif killed:
+            return copied
+        if killed:
             raise Killed
-        else:
-            deleted.set()
-            taking[0].result(60)
-            fetch(self, *given)
+        deleted.set()
+        taking[0].result(60)
+        return copy(self, *given)
 
     with ThreadPoolExecutor(1) as pool:
-        for name, patched in (("_take_away", first_takes_away), ("_fetch", fetch_in_turn)):
+        for name, patched in (("_take_away", first_takes_away), ("_copy", copy_in_turn)):
             monkeypatch.setattr(repair.Repair, name, patched)
         monkeypatch.setattr(MemoryStore, "delete", delete_counted)
         if killed:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.maintenance.verify import recovery_tasks
+from sparklog.maintenance.verify import look_tasks
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.kit.silent_console import SILENT
@@ -19,7 +19,7 @@ from tests.maintenance.damaged_log import damaged_log
 def test_spark_tasks_read_the_objects_and_the_job_repairs_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery_tasks, "TASK_OBJECTS", 1)  # a task for each object
+    monkeypatch.setattr(look_tasks, "TASK_OBJECTS", 1)  # a task for each object
     log = damaged_log(str(tmp_path / "log"))
     log.damage("a", 0, "flipped")
     log.damage("b", 1, "lost", index=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sparklog.client.cluster import Cluster
@@ -14,8 +14,7 @@ from sparklog.core.maintenance.objects_to_verify import (
     slices_still_held,
 )
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.log.check.replica_check import ReplicaCheck, check_replicas, differences_of, is_repairable
-from sparklog.storage.keys import data_key
+from sparklog.log.check.sighting import Sighting, differences_of, key_of, look_at
 
 
 def verified_rows(
@@ -32,36 +31,33 @@ def verified_rows(
     asked = frozenset(chosen or state.registrations())
     wanted = ObjectsWanted(frozenset({topic}), asked, frozenset(partitions))
     for object_ in objects_to_verify(state, wanted):
-        checks = check_replicas(object_, opened)
-        for replica in checks:
-            row = _row(cluster, object_, checks, replica)
+        sightings = look_at(object_, opened)
+        for of in sightings:
+            row = _row(cluster, object_, sightings, of)
             if row is not None:
                 yield row
 
 
 def _row(
-    cluster: Cluster, object_: ObjectToVerify, checks: list[ReplicaCheck], replica: ReplicaCheck
+    cluster: Cluster, object_: ObjectToVerify, sightings: Sequence[Sighting], of: Sighting
 ) -> dict[str, Any] | None:
     """Return the row of an object on a store.
 
     None if the copy there is missing or damaged, but the store no longer has to hold it.
     """
-    slices, result, kinds, advice = object_.slices, "ok", [], ""
-    if replica.check is None:
-        result = replica.error
-    elif not replica.check.is_whole:
+    slices, result, kinds, advice = object_.slices, of.error or "ok", [], ""
+    if of.findings:
         now = cluster.connection.newest_state()
-        slices = slices_still_held(now, object_, replica.store)
+        slices = slices_still_held(now, object_, of.store)
         if not slices:
             return None
-        repairable = is_repairable(object_, checks, replica)
-        differences = differences_of(object_, replica.store, replica.check.findings, slices, repairable)
+        differences = differences_of(object_, sightings, of, slices)
         kinds = sorted({str(difference.kind) for difference in differences})
         result = "; ".join(f"{row.kind}: wanted {row.wanted}, found {row.found}" for row in differences)
         advice = differences[0].advice
     return {
-        "object": data_key(object_.named.object, object_.topic),
-        "store": replica.store,
+        "object": key_of(object_),
+        "store": of.store,
         "partitions": len({slice_.partition for slice_ in slices}),
         "records": sum(slice_.records for slice_ in slices),
         "size_bytes": object_.named.object.size_bytes,

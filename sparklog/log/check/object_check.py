@@ -156,10 +156,15 @@ def check_object(
             findings.append(ObjectFinding(StoredPart.OBJECT, Problem.CRC, _hex(named.object.crc32c), _hex(seen)))
     if index is not None:
         cut_off = np.flatnonzero(index.position + index.length > readable_bytes).tolist()
-        places = [(slice_, _rows(index, slice_)) for slice_ in slices]
-        findings += [_damaged_batch(index, batch, places, cut=batch in cut_off) for batch in [*damaged, *cut_off]]
-        findings += [_other_content(index, batch, stored, places) for batch, stored in others]
-        findings += [finding for slice_, rows in places if (finding := _compared(index, slice_, rows)) is not None]
+        for batch in (*damaged, *cut_off):
+            actual = "it is cut off" if batch in cut_off else "another"
+            findings.append(_of_batch(index, batch, slices, Problem.BATCH, _hex(int(index.crc32c[batch])), actual))
+        for batch, stored in others:
+            actual = "a message that can't be decoded" if stored is None else str(stored)
+            findings.append(
+                _of_batch(index, batch, slices, Problem.CONTENT, str(content_in_index(index, batch)), actual)
+            )
+        findings += [finding for slice_ in slices if (finding := _compared(index, slice_)) is not None]
     return ObjectCheck(tuple(findings), index_bytes + readable_bytes, 1 + _LOOK_REQUESTS + len(ranges))
 
 
@@ -249,43 +254,26 @@ def _hex(checksum: int) -> str:
     return f"CRC32C {checksum:#010x}"
 
 
-def _rows(index: Index, slice_: Slice) -> Index:
-    """The rows of the index for the batches of a slice."""
-    return index.rows(slice_.first_batch, slice_.first_batch + slice_.batches)
-
-
-def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index]], *, cut: bool) -> ObjectFinding:
-    actual = "it is cut off" if cut else "another"
-    return _of_batch(index, batch, places, Problem.BATCH, _hex(int(index.crc32c[batch])), actual)
-
-
-def _other_content(
-    index: Index, batch: int, stored: BatchContent | None, places: Sequence[tuple[Slice, Index]]
-) -> ObjectFinding:
-    actual = "a message that can't be decoded" if stored is None else str(stored)
-    return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), actual)
-
-
 def _of_batch(
-    index: Index, batch: int, places: Sequence[tuple[Slice, Index]], problem: Problem, wanted: str, text: str
+    index: Index, batch: int, slices: Sequence[Slice], problem: Problem, wanted: str, actual: str
 ) -> ObjectFinding:
-    finding = ObjectFinding(StoredPart.OBJECT, problem, wanted, text, int(index.position[batch]))
-    for slice_, rows in places:
+    finding = ObjectFinding(StoredPart.OBJECT, problem, wanted, actual, int(index.position[batch]))
+    for slice_ in slices:
         if slice_.first_batch <= batch < slice_.first_batch + slice_.batches:
             start, end = slice_.start, slice_.end
             if index.base_offset is not None and index.last_offset is not None:
                 start = Offset(int(index.base_offset[batch]))
                 end = offset_after(int(index.last_offset[batch]), 1)
             elif is_dense(slice_):
-                before = int(rows.records[: batch - slice_.first_batch].sum())
-                start = offset_after(slice_.start, before)
+                start = offset_after(slice_.start, int(index.records[slice_.first_batch : batch].sum()))
                 end = offset_after(start, int(index.records[batch]))
             return msgspec.structs.replace(finding, partition=slice_.partition, start=start, end=end)
     return finding
 
 
-def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
-    """Compare `rows`, the index rows of a slice, with the chain's description of the slice. None if they agree."""
+def _compared(index: Index, slice_: Slice) -> ObjectFinding | None:
+    """Compare the rows of the index for the batches of a slice with the chain's description of it. None if equal."""
+    rows = index.rows(slice_.first_batch, slice_.first_batch + slice_.batches)
     wanted = _described(
         slice_.batches,
         slice_.records,

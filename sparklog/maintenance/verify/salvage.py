@@ -18,18 +18,18 @@ those records are not lost: the slice of the good batch covers them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 
 import msgspec
-import numpy as np
 
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.placement.held_slices import holders_of
 from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.state import ClusterState
@@ -39,12 +39,14 @@ from sparklog.core.types import (
     Offset,
     OffsetRange,
     Slice,
+    StoreId,
     TimestampSource,
     TopicPartition,
     UploadId,
 )
 from sparklog.host.dice import new_id
 from sparklog.log.check.object_check import Problem, StoredPart
+from sparklog.log.check.sighting import Sighting, key_of
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.read.object_reader import keep_index, read_index
@@ -55,41 +57,42 @@ from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.rewrite.swapping import segment_target
-from sparklog.maintenance.verify.damaged_object import Damage, Note
 from sparklog.storage.object_store import ObjectStore
 
+# Called with a store, partitions, their outcome (None: unchanged), and a message.
+Note = Callable[[StoreId, Collection[TopicPartition], WorkOutcome | None, str], None]
 
-def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
+
+def salvage(
+    frame: JobFrame, object_: ObjectToVerify, sightings: Sequence[Sighting], note: Note, *, accept_loss: bool
+) -> None:
     """Rewrite the good batches of one object as segments, slice by slice.
 
     A slice with lost records is only reported, unless `accept_loss`: then its lost records become a gap in the log.
-    `damages`: the damage to this object on each store that has it. `note` is called with each slice's outcome.
+    `sightings`: the object on each store that has something of it. `note` is called with each slice's outcome.
     """
-    object_ = damages[0].object
-    state = frame.connection.newest_state()
-    stores = frame.connection.stores(state)
-    index = _index(stores, damages)
-    for slice_ in dict.fromkeys(slice_ for damage in damages for slice_ in damage.object.slices):
-        key = TopicPartition(slice_.topic_id, slice_.partition)
+    key, stores = key_of(object_), frame.connection.stores(frame.connection.newest_state())
+    index = _index(stores, object_, sightings)
+    for slice_ in object_.slices:
         place = f"{object_.topic}-{slice_.partition}"
-        damage_text = "; ".join(map(str, damages))
         outcome: WorkOutcome | None
         try:
-            left = _left(index, slice_, damages)
+            left = _left(index, slice_, key, sightings)
             if left.lost and not accept_loss:
                 message = (
-                    f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {damage_text}. "
+                    f"{key}: records {_shown(left.lost)} of {place} are on no store any more: "
+                    f"{'; '.join(map(str, sightings))}. "
                     "Put the object back from a backup, or give them up with --accept-loss"
                 )
                 outcome = WorkOutcome.FAILED
             else:
-                outcome, message = _swapped(frame, slice_, left, damages, stores)
+                outcome, message = _swapped(frame, slice_, left, object_, sightings, stores)
         except SparklogError as error:
             state = frame.connection.newest_state()
             outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN
-            message = f"{object_.key}: what is left of {place} could not be saved: {error}"
-        for damage in damages:
-            note(damage.store, [key], outcome, message)
+            message = f"{key}: what is left of {place} could not be saved: {error}"
+        for sighting in sightings:
+            note(sighting.store, [TopicPartition(slice_.topic_id, slice_.partition)], outcome, message)
 
 
 class _Remains(msgspec.Struct, frozen=True):
@@ -104,123 +107,113 @@ class _Remains(msgspec.Struct, frozen=True):
     with_offsets: bool = False
 
 
-def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
+def _index(stores: Stores, object_: ObjectToVerify, sightings: Sequence[Sighting]) -> Index | None:
     """Return the object's index from the first holder on which the index is whole; None if there is no such holder.
 
     Caches the index for reads of the object from all of its holders.
     """
-    object_ = damages[0].object
-    holders: list[ObjectStore] = []
-    for damage in damages:
+    key, holders = key_of(object_), list[ObjectStore]()
+    for sighting in sightings:
         with suppress(SparklogError):  # the batches on the other holders can still be saved
-            holders.append(stores.get(damage.store))
+            holders.append(stores.get(sighting.store))
     for holder in holders:
         with suppress(SparklogError):  # another holder may have it
-            index = read_index(holder, object_.key, object_.named)
+            index = read_index(holder, key, object_.named)
             for store in holders:
-                keep_index(store, object_.key, object_.named, index)
+                keep_index(store, key, object_.named, index)
             return index
     return None
 
 
-def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Remains:
+def _left(index: Index | None, slice_: Slice, key: str, sightings: Sequence[Sighting]) -> _Remains:
+    """Take each batch of a slice that some store has whole. What lies between good batches is not lost."""
     if index is None:
         return _Remains((), (OffsetRange(slice_.start, slice_.end),))
-    part = cut_to_slice(index, slice_, damages[0].object.key)
-    good = np.zeros(slice_.batches, dtype=np.bool_)
-    for damage in damages:
-        good |= _good(part, damage)
+    part = cut_to_slice(index, slice_, key)
+    good = [any(_has(sighting, position) for sighting in sightings) for position in part.batches.position.tolist()]
+    starts, ends = part.offsets.starts.tolist(), part.offsets.ends.tolist()
+    cuts = [starts[at + 1] if good[at] else ends[at] for at in range(slice_.batches - 1)]
+    cuts = [slice_.start, *cuts, slice_.end]  # batch n, or the gap that it leaves, reaches from cut n to cut n + 1
     runs: list[tuple[Slice, ...]] = []
     lost: list[OffsetRange] = []
-    at = slice_.start
-    for is_good, group in groupby(range(slice_.batches), key=lambda batch: bool(good[batch])):
+    for is_good, group in groupby(range(slice_.batches), key=good.__getitem__):
         batches = list(group)
-        next_batch = batches[-1] + 1
-        if next_batch == slice_.batches:
-            end = slice_.end
-        else:  # before the first lost record, or after the last one
-            end = Offset(int(part.offsets.starts[next_batch] if is_good else part.offsets.ends[next_batch - 1]))
         if is_good:
-            runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
+            runs.append(tuple(_piece(slice_, part, at, cuts[at], cuts[at + 1]) for at in batches))
         else:
-            lost.append(OffsetRange(at, end))
-        at = end
+            lost.append(OffsetRange(cuts[batches[0]], cuts[batches[-1] + 1]))
     return _Remains(tuple(runs), tuple(lost), index.base_offset is not None)
 
 
-def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
-    """For each batch of a slice: True if it is whole on the store of `damage`."""
-    problems = {finding.problem for finding in damage.check.findings if finding.part is StoredPart.OBJECT}
-    if Problem.MISSING in problems:
-        return np.zeros(len(part.batches), dtype=np.bool_)
-    bad = [finding.position for finding in damage.check.findings if finding.problem is Problem.BATCH]
-    return ~np.isin(part.batches.position, np.array(bad, dtype=np.int64))
+def _has(sighting: Sighting, position: int) -> bool:
+    """True if the batch at this position in the object is whole on the store."""
+    of_object = [finding for finding in sighting.findings if finding.part is StoredPart.OBJECT]
+    return not any(
+        finding.problem is Problem.MISSING or (finding.problem is Problem.BATCH and finding.position == position)
+        for finding in of_object
+    )
 
 
-def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
-    """Return the given batches of a slice, each as a slice of its own. Together they cover `offsets`."""
+def _piece(slice_: Slice, part: SliceIndex, batch: int, start: Offset, end: Offset) -> Slice:
+    """Return one batch of a slice as a slice of its own, from `start` to `end`."""
     of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
-    pieces = []
-    start = offsets.start
-    for batch in batches:
-        end = offsets.end if batch == batches[-1] else Offset(int(part.offsets.ends[batch]))
-        pieces.append(
-            msgspec.structs.replace(
-                slice_,
-                start=start,
-                end=end,
-                records=int(of.records[batch]),
-                position=int(of.position[batch]),
-                length=int(of.length[batch]),
-                first_batch=slice_.first_batch + batch,
-                batches=1,
-                min_timestamp_us=slice_.min_timestamp_us if appended else int(of.min_timestamp_us[batch]),
-                max_timestamp_us=slice_.max_timestamp_us if appended else int(of.max_timestamp_us[batch]),
-            )
-        )
-        start = end
-    return tuple(pieces)
+    return msgspec.structs.replace(
+        slice_,
+        start=start,
+        end=end,
+        records=int(of.records[batch]),
+        position=int(of.position[batch]),
+        length=int(of.length[batch]),
+        first_batch=slice_.first_batch + batch,
+        batches=1,
+        min_timestamp_us=slice_.min_timestamp_us if appended else int(of.min_timestamp_us[batch]),
+        max_timestamp_us=slice_.max_timestamp_us if appended else int(of.max_timestamp_us[batch]),
+    )
 
 
 def _swapped(
-    frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
+    frame: JobFrame,
+    slice_: Slice,
+    left: _Remains,
+    object_: ObjectToVerify,
+    sightings: Sequence[Sighting],
+    stores: Stores,
 ) -> tuple[WorkOutcome | None, str]:
     """Rewrite the good batches of a slice, and swap them in. Returns an outcome and a message.
 
     The outcome is None if they were swapped in, otherwise FAILED, POSTPONED or OVERTAKEN. Raises StoreUnavailable if a
     store was wiped or swapped meanwhile, and the errors of reading, uploading and committing.
     """
-    object_ = damages[0].object
-    key = TopicPartition(slice_.topic_id, slice_.partition)
+    key, name = TopicPartition(slice_.topic_id, slice_.partition), key_of(object_)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
     state = frame.connection.newest_state()
     partition = state.partitions.get(key)
     if partition is None:
-        return WorkOutcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
+        return WorkOutcome.OVERTAKEN, f"{name}: its topic was deleted"
     if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
         advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
-        return WorkOutcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+        return WorkOutcome.FAILED, f"{name}: the log start {partition.log_start} cuts {place}: {advice}"
     if partition.replication.leader is None and left.runs:
         return WorkOutcome.FAILED, (
-            f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
+            f"{name}: what is left of {place} can't be rewritten without a leader: put the object back from "
             "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all after it"
         )
     if partition.replication.leader is None and slice_.end > partition.high_watermark:
         return (
             WorkOutcome.POSTPONED,
-            f"{object_.key}: {place} was never committed: the next leader decides about it",
+            f"{name}: {place} was never committed: the next leader decides about it",
         )
     replaced = _replaced(state, slice_)
     if replaced is None:
-        return WorkOutcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
-    if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
-        return WorkOutcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
+        return WorkOutcome.OVERTAKEN, f"{name}: {place} was changed meanwhile"
+    if left.lost and not set(holders_of(state, slice_)) <= {sighting.store for sighting in sightings}:
+        return WorkOutcome.OVERTAKEN, f"{name}: another store holds {place} by now, which was not read"
     target = segment_target(state, key)
     incarnations = {store.store: store.incarnation for store in state.stores.values()}
     lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
     objects: list[NewObject] = []
     slices: list[RewrittenSlice] = []
-    holders = tuple(damage.store for damage in damages)
+    holders = tuple(sighting.store for sighting in sightings)
     upload: Callable[..., Rewritten] = partial(compact, kept=None) if left.with_offsets else rewrite
     with StoreLanes(stores, incarnations, lag_ms) as lanes:
         for run in left.runs:
@@ -247,9 +240,9 @@ def _swapped(
     if isinstance(result, SparklogError):
         raise result
     if not left.lost:
-        return None, f"{object_.key}: no store had it whole, and {place} was put together again"
+        return None, f"{name}: no store had it whole, and {place} was put together again"
     given_up = f"records {_shown(left.lost)} of {object_.topic}-{slice_.partition} were given up (--accept-loss)"
-    return None, f"{object_.key}: {given_up}"
+    return None, f"{name}: {given_up}"
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:

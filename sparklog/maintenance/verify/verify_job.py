@@ -11,7 +11,6 @@ store need no longer have it. A store that does not answer is a difference, beca
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import islice
 from typing import Final, Unpack
 
 import msgspec
@@ -33,20 +32,14 @@ from sparklog.core.maintenance.objects_to_verify import (
 )
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
-from sparklog.log.check.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
+from sparklog.log.check.sighting import Sighting, differences_of, unreadable
 from sparklog.log.incarnation import AnotherIncarnation, check_incarnation
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.job_output import JobOutput
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.space.vacuum_job import orphan_searches, run_searches
-from sparklog.maintenance.verify.verify_tasks import (
-    REQUESTS_PER_OBJECT,
-    VerifyOrder,
-    VerifyOutcome,
-    packed,
-    verify_objects,
-)
+from sparklog.maintenance.verify.look_tasks import REQUESTS_PER_OBJECT, look, rounds
 from sparklog.storage.open_store import is_elsewhere
 
 MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
@@ -103,7 +96,7 @@ class VerifyJob:
         self._others: dict[str, PartitionResult] = {}  # by place: the metadata, and stores as a whole
         self._not_listed = 0
         self._unanswered: dict[_Place, tuple[int, str]] = {}  # how many objects, and the first error
-        self._silent: set[StoreId] = set()
+        self._silent: dict[StoreId, str] = {}  # stores that are not asked any more, and the error of the last answer
 
     # ---- the plan ---------------------------------------------------------------------------------
 
@@ -182,61 +175,40 @@ class VerifyJob:
                 continue
 
     def _verify_objects(self, frame: JobFrame, state: ClusterState, wanted: ObjectsWanted) -> None:
-        addresses = frame.connection.addresses(state)
-        packs = packed(objects_to_verify(state, wanted))
+        """Look at the objects in rounds. A store that could not be read in a whole round is not asked any more."""
         seen, planned = 0, sum(row.planned.objects for row in self._rows.values())
-        while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
-            orders = [VerifyOrder(addresses, pack, tuple(self._silent)) for pack in round_]
+        for round_ in rounds(frame, objects_to_verify(state, wanted)):
             try:
-                bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
+                looked = look(frame, round_, repair=False, silent=self._silent)
             except SparklogError as error:
-                for order in orders:
-                    self._not_read(order, str(error))
-                continue
-            tried: dict[StoreId, bool] = {}
-            for order, body in zip(orders, bodies, strict=True):
-                outcome = msgspec.msgpack.decode(body, type=VerifyOutcome)
-                self._take(frame, order, outcome)
-                for object_ in order.objects:
+                for object_ in (object_ for pack in round_ for object_ in pack):
                     for store in object_.stores:
-                        tried[store] = tried.get(store, False) or store in outcome.done
-                    seen += len(object_.stores)
-            self._silent.update(store for store, answered in tried.items() if not answered)
+                        self._count_unanswered(store, object_.topic, str(error))
+                continue
+            answered = {of.store for _, sightings in looked for of in sightings if of.check is not None}
+            now = frame.connection.newest_state()
+            for object_, sightings in looked:
+                self._take(now, object_, sightings)
+                self._silent |= {of.store: of.error for of in sightings if of.store not in answered}
+                seen += len(sightings)
             frame.output.progress("objects verified", seen, planned)
 
-    def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
-        """Count the objects that one task read. Add those of its differences that the newest state still confirms."""
-        for store, topics in outcome.done.items():
-            for topic, work in topics.items():
-                row = self._row(store, topic)
-                self._rows[store, topic] = msgspec.structs.replace(row, done=row.done + work)
-        if not outcome.differing:
-            return
-        now = frame.connection.newest_state()
-        for at, checks in outcome.differing:
-            for replica in checks:
-                self._compare(now, order.objects[at], checks, replica)
-
-    def _compare(
-        self, now: ClusterState, object_: ObjectToVerify, checks: Sequence[ReplicaCheck], replica: ReplicaCheck
-    ) -> None:
-        if replica.check is not None and replica.check.is_whole:
-            return
-        slices = slices_still_held(now, object_, replica.store)
-        if not slices:
-            return
-        if replica.check is None:
-            self._count_unanswered(replica.store, object_.topic, replica.error)
-            return
-        repairable = is_repairable(object_, checks, replica)
-        for row in differences_of(object_, replica.store, replica.check.findings, slices, repairable):
-            self._add(row)
-
-    def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """Count the objects of `order` as unread on each of their stores: its task could not be run."""
-        for object_ in order.objects:
-            for store in object_.stores:
-                self._count_unanswered(store, object_.topic, error)
+    def _take(self, now: ClusterState, object_: ObjectToVerify, sightings: Sequence[Sighting]) -> None:
+        """Count an object on the stores that were read. Add its differences that the newest state, `now`, confirms."""
+        for of in sightings:
+            if of.check is not None:
+                records = sum(slice_.records for slice_ in object_.slices)
+                row = self._row(of.store, object_.topic)
+                work = row.done + Work(1, records, of.check.read_bytes, of.check.requests)
+                self._rows[of.store, object_.topic] = msgspec.structs.replace(row, done=work)
+            if of.is_whole:
+                continue
+            slices = slices_still_held(now, object_, of.store)
+            if slices and of.check is None:
+                self._count_unanswered(of.store, object_.topic, of.error)
+            elif slices:
+                for difference in differences_of(object_, sightings, of, slices):
+                    self._add(difference)
 
     def _count_unanswered(self, store: StoreId, topic: str, error: str) -> None:
         objects, first = self._unanswered.get((store, topic), (0, ""))
@@ -289,7 +261,7 @@ class VerifyJob:
         state = frame.connection.newest_state()
         floor = state.floor
         searches, _ = orphan_searches(frame, floor)
-        searches = [search for search in searches if search.store in wanted.stores - self._silent]
+        searches = [search for search in searches if search.store in wanted.stores - self._silent.keys()]
         results = run_searches(frame, searches, delete=False)
         orphans, size_bytes = sum(of.orphans for of in results), sum(of.size_bytes for of in results)
         if orphans:

@@ -17,7 +17,7 @@ from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.task_runner import LocalTasks, Task
-from sparklog.maintenance.verify import verify_job, verify_tasks
+from sparklog.maintenance.verify import look_tasks, verify_job
 from sparklog.maintenance.verify.verify_job import VerifyReport, run_verify
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
@@ -197,7 +197,7 @@ def test_a_store_that_does_not_answer_is_named_once_and_the_others_are_verified(
     assert (row.kind, row.store, row.topic, report.exit_code) == (DifferenceKind.UNREADABLE, "b", "t", 1)
     assert "no answer" in row.found
     assert {place.place: place.outcome for place in report.partitions}["t on a"] == "done"
-    assert len(asked) < 2 * verify_tasks.FAILURES_IN_A_ROW + 4
+    assert len(asked) < 2 * look_tasks.FAILURES_IN_A_ROW + 4
 
 
 # ---- beside other jobs --------------------------------------------------------------------------------
