@@ -1,6 +1,6 @@
 """Requests to Azure's blob storage, sent by Microsoft's client library.
 
-Its own repeats, redirects and parallel transfers are not used: each call here sends one request, except a large `put`.
+Its own repeats and parallel transfers are not used: each call here sends one request, except a large `put`.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ class Azure:
         failed: list[CloudRequestFailed] = []
 
         def stage(number: int) -> None:
+            if failed:
+                return
             piece = body.read(number * PIECE_BYTES, min((number + 1) * PIECE_BYTES, body.size_bytes))
             try:
-                if not failed:
-                    _call(blob.stage_block, deadline.left_s(), ids[number], piece)
+                _call(blob.stage_block, deadline.left_s(), ids[number], piece)
             except CloudRequestFailed as error:
                 failed.append(error)
 
@@ -187,7 +188,6 @@ def _new_client(settings: AzureSettings, try_s: float) -> BlobServiceClient:
     options = {
         "transport": RequestsTransport(session=new_session(try_s), connection_data_block_size=PIECE_BYTES),
         "retry_total": 0,
-        "permit_redirects": False,
         "raw_response_hook": _check_sender,
     }
     if text:

@@ -176,7 +176,6 @@ class Gcs:
                 headers=headers,
                 data=data,
                 timeout=(CONNECT_S, deadline.left_s()),
-                allow_redirects=False,
                 stream=True,  # `SendOnce` has read the body: make no copy of it
             )
         except requests.RequestException as error:  # `SendOnce` has classified those of a request that was sent

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from http.client import HTTPException
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 from sparklog.host.deadline import Deadline
 from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
@@ -73,7 +74,7 @@ def _as_signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
 class SendOnce(HTTPAdapter):
     """Sends each request once and reads its whole answer.
 
-    Raises CloudRequestFailed if there is no whole answer. No library above repeats a request after this error.
+    Raises CloudRequestFailed if there is no whole answer, or a redirect. No library above sends another request then.
     """
 
     def __init__(self, try_s: float) -> None:
@@ -90,6 +91,7 @@ class SendOnce(HTTPAdapter):
         proxies: Any = None,
     ) -> requests.Response:
         """Send a request. `timeout` is a pair; its second value limits the whole request, in seconds."""
+        handled = sys.exception()  # of a caller: no cause of what fails here
         total_s = max(0.001, timeout[1])
         deadline = Deadline(round(total_s * 1000))
         body = _SentBody(request.body, deadline) if request.body else None
@@ -98,12 +100,14 @@ class SendOnce(HTTPAdapter):
         try:
             answer = super().send(request, stream=True, timeout=limits, verify=verify, cert=cert, proxies=proxies)
         except (OSError, HTTPError, HTTPException) as error:
-            raise _failed(error, begun=body is None or body.begun) from error
+            raise _failed(error, handled, sent=body.begun if body else not _is_unconnected(error)) from error
         try:
             answer.raw = _Content(b"".join(_parts(answer.raw, self._try_s, deadline)))
         except (OSError, HTTPError, HTTPException) as error:
             answer.close()
-            raise _failed(error, begun=True) from error
+            raise _failed(error, handled, sent=True) from error
+        if answer.is_redirect:
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"HTTP {answer.status_code}: a redirect")
         return answer
 
 
@@ -145,19 +149,23 @@ def _parts(raw: Any, try_s: float, deadline: Deadline) -> Iterator[bytes]:
         yield part
 
 
-def _failed(error: BaseException, *, begun: bool) -> CloudRequestFailed:
-    """Classify the failure of a request without a whole answer. `begun`: the server may have got all of it."""
-    causes = list(_causes(error))
-    kind = CloudFailure.NO_ANSWER
-    if not begun or any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
-        kind = CloudFailure.NOT_DONE
+def _is_unconnected(error: BaseException) -> bool:
+    """True if `error` of requests says that there was no connection."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(error, requests.ConnectTimeout) or isinstance(reason, NewConnectionError)
+
+
+def _failed(error: BaseException, handled: BaseException | None, *, sent: bool) -> CloudRequestFailed:
+    """Classify the failure of a request without a whole answer. `sent`: the server may have got all of it."""
+    kind = CloudFailure.NO_ANSWER if sent else CloudFailure.NOT_DONE
+    causes = list(_causes(error, handled))
     system = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
     if system is None and any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in causes):
         return CloudRequestFailed(kind, "no answer in time")
     return CloudRequestFailed(kind, f"{system or 'the connection broke'} ({type(causes[-1]).__name__})")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+def _causes(error: BaseException | None, handled: BaseException | None) -> Iterator[BaseException]:
+    while error is not None and error is not handled:
         yield error
         error = error.__cause__ or error.__context__
