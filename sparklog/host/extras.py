@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Final, Literal
 
 from sparklog.core.errors import InvalidInput
@@ -37,7 +37,7 @@ def missing_modules(extra: Extra) -> list[str]:
 
 def _is_there(module: str) -> bool:
     try:
-        return find_spec(module) is not None
+        return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # the package that would contain it is missing too
         return False
 

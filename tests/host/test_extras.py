@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.host.extras import MODULES, Extra, extra_of, install_line
+from sparklog.host.extras import MODULES, Extra, extra_of, install_line, missing_modules
 
 ROOT = Path(__file__).parents[2]
 HIDE = "import sys; sys.modules[{module!r}] = None; from sparklog.cli.main import run; sys.exit(run({arguments!r}))"
@@ -64,3 +64,8 @@ def test_an_address_says_which_extra_it_needs() -> None:
 def test_no_other_file_writes_such_a_line() -> None:
     files = [path for path in (ROOT / "sparklog").rglob("*.py") if "pip install 'sparklog[" in path.read_text()]
     assert [path.name for path in files] == ["extras.py"]
+
+
+def test_a_module_of_a_package_that_is_missing_is_missing_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODULES, "gcs", ("no_such_package.module", "requests"))
+    assert missing_modules("gcs") == ["no_such_package.module"]
