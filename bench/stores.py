@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -148,38 +149,28 @@ class _PlainHdfs:
                 file.read_range(start, end - start)
 
 
-class _PlainFsspec:
-    """Puts and gets by gcsfs or adlfs: whole bodies in memory, repeats by themselves."""
-
-    def __init__(self, kind: str, root: str) -> None:
-        if kind == "gs":
-            from gcsfs.core import GCSFileSystem
-
-            self._files = GCSFileSystem(token="anon")
-        else:
-            from adlfs import AzureBlobFileSystem
-
-            self._files = AzureBlobFileSystem()
-        self.name = "gcsfs" if kind == "gs" else "adlfs"
-        self._root = f"{root.partition('://')[2]}/plain"
-
-    def put(self, key: str, body: bytes) -> None:
-        self._files.pipe_file(f"{self._root}/{key}", body, mode="create")
-
-    def get(self, key: str) -> bytes:
-        return bytes(self._files.cat_file(f"{self._root}/{key}"))
-
-    def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> None:
-        starts, ends = zip(*ranges, strict=True)
-        self._files.cat_ranges([f"{self._root}/{key}"] * len(ranges), starts, ends)
-
-
-def _plain_client(kind: str, root: str) -> _Plain | _PlainHdfs | _PlainFsspec:
+def _plain_client(kind: str, root: str) -> _Plain | _PlainHdfs:
     if kind == "hdfs":
         return _PlainHdfs(root)
     if kind in EMULATED:
-        return _PlainFsspec(kind, root)
+        return _Plain(_emulated(kind), f"{root.partition('://')[2]}/plain")
     return _Plain(_s3(os.environ["AWS_ENDPOINT_URL"]), f"{root.removeprefix('s3://')}/plain")
+
+
+def _emulated(kind: str) -> fs.FileSystem:
+    if kind == "gs":
+        address = os.environ["STORAGE_EMULATOR_HOST"].removeprefix("http://")
+        return fs.GcsFileSystem(anonymous=True, endpoint_override=address, scheme="http")
+    endpoint = dict(each.split("=", 1) for each in os.environ["AZURE_STORAGE_CONNECTION_STRING"].split(";"))
+    address = urlsplit(endpoint["BlobEndpoint"]).netloc
+    return fs.AzureFileSystem(
+        endpoint["AccountName"],
+        account_key=endpoint["AccountKey"],
+        blob_storage_authority=address,
+        blob_storage_scheme="http",
+        dfs_storage_authority=address,
+        dfs_storage_scheme="http",
+    )
 
 
 def _s3(endpoint: str, *, allow_bucket_creation: bool = False) -> fs.FileSystem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "spark": ("pandas", "pyspark"),
     "s3": ("s3fs",),
     "hdfs": ("hdfs_native",),
-    "gcs": ("gcsfs",),
-    "azure": ("adlfs",),
+    "gcs": ("google.auth", "requests"),
+    "azure": ("azure.identity", "azure.storage.blob", "requests"),
     "coordinator": ("httptools", "jinja2", "prometheus_client", "starlette", "uvicorn"),
 }
 
@@ -27,6 +28,18 @@ _OF_SCHEME: Final[dict[str, Extra]] = {"s3": "s3", "hdfs": "hdfs", "gs": "gcs", 
 def install_line(extra: Extra) -> str:
     """Return the command that installs the extra."""
     return f"pip install 'sparklog[{extra}]'"
+
+
+def missing_modules(extra: Extra) -> list[str]:
+    """Return the modules of the extra that this Python does not have."""
+    return [module for module in MODULES[extra] if not _is_there(module)]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that would contain it is missing too
+        return False
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sparklog.spark.maintain.spark_tasks import SparkTasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OPTIONAL: Final = ("s3fs", "gcsfs", "adlfs", "hdfs-native")  # needed only for some stores
+_OPTIONAL: Final = ("s3fs", "google-auth", "azure-storage-blob", "hdfs-native")  # needed only for some stores
 PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", *_OPTIONAL)
 
 

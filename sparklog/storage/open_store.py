@@ -35,11 +35,11 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
 
             return S3Store(url, settings or {})
         case "gs":
-            from sparklog.storage.fsspec.store import gcs_store
+            from sparklog.storage.cloud.store import gcs_store
 
             return gcs_store(url, settings or {})
         case "abfs":
-            from sparklog.storage.fsspec.store import azure_store
+            from sparklog.storage.cloud.store import azure_store
 
             return azure_store(url, settings or {})
         case "hdfs":

@@ -76,7 +76,7 @@ def race_threads(store: ObjectStore, rounds: Sequence[Round]) -> list[Outcome]:
 def race_processes(url: str, rounds: Sequence[Round]) -> list[Outcome]:
     """The same, each writer being a process with its own store."""
     context = multiprocessing.get_context("forkserver")  # whose server imports once, and starts no thread
-    context.set_forkserver_preload([__name__, "s3fs", "hdfs_native", "gcsfs", "adlfs"])
+    context.set_forkserver_preload([__name__, "s3fs", "hdfs_native", "google.auth", "azure.storage.blob"])
     with context.Manager() as shared:
         barrier = shared.Barrier(WRITERS)
         with context.Pool(WRITERS) as pool:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -26,9 +27,12 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.fsspec.bodies import PIECE_BYTES
-from sparklog.storage.fsspec.clients import forget_files
-from sparklog.storage.fsspec.cloud import ObjectPart
+from sparklog.host.dice import new_id
+from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
+from sparklog.storage.cloud.cloud import ObjectPart
+from sparklog.storage.cloud.failures import CloudRequestFailed
+from sparklog.storage.cloud.sending import forget_clients
+from sparklog.storage.cloud.store import CloudStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.servers.cloud_servers import AzureServer, CloudServer
@@ -91,7 +95,7 @@ def behind(request: pytest.FixtureRequest) -> Iterator[Behind]:
             yield Behind(proxy, server.new_url(), settings, lambda each: each.method == "PUT" and not _is_block(each))
         else:
             yield Behind(proxy, server.new_url(), {"endpoint_url": proxy.url}, lambda each: each.method == "POST")
-        forget_files()
+        forget_clients()
 
 
 def _is_block(request: Request) -> bool:
@@ -226,6 +230,28 @@ def test_a_delete_whose_answer_is_lost_is_sent_again(behind: Behind) -> None:
     assert list(store.list_keys("")) == []
 
 
+@pytest.mark.parametrize("fault", [*NOT_APPLIED, *APPLIED, Answer(408), Answer(403), Answer(416)], ids=str)
+def test_no_library_repeats_a_request(behind: Behind, fault: Fault) -> None:
+    """`conditional_write.py` alone does that. A read that found nothing may look at the metadata, which is another."""
+    store = behind.store(timeout_ms=str(HASTY_MS))
+    assert isinstance(store, CloudStore)
+    store.put_if_absent("a", SMALL)
+    cloud, name = store._cloud, store._full("a")
+    behind.proxy.plan(fault, times=None)
+    for call in (
+        lambda: cloud.put(name, new_id(), Body.of(SMALL), 1),
+        lambda: cloud.read(name, 0, 100, 1),
+        lambda: cloud.size(name, 1),
+        lambda: cloud.list_page("cluster/", 1, token=None),
+        lambda: cloud.delete(name, 1),
+    ):
+        before = len(behind.proxy.requests)
+        with suppress(CloudRequestFailed):
+            call()
+        sent = [(each.method, each.path, each.query) for each in behind.proxy.requests[before:]]
+        assert 1 <= len(sent) == len(set(sent))
+
+
 def test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land(azurite: AzureServer) -> None:
     with FaultProxy(azurite.endpoint_url) as proxy:
         proxy.plan(ReplyLost(), _is_block, times=None)
@@ -233,7 +259,7 @@ def test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land(azurite: Azu
         with pytest.raises(StoreUnavailable) as failed:
             put(store, LARGE)
     assert failed.value.landed is Landed.NO
-    forget_files()
+    forget_clients()
 
 
 def test_an_entry_of_the_chain_leaves_no_blocks_behind(azurite: AzureServer) -> None:
@@ -241,7 +267,7 @@ def test_an_entry_of_the_chain_leaves_no_blocks_behind(azurite: AzureServer) -> 
         store = open_store(azurite.new_url(), {**azurite.settings, "endpoint_url": proxy.url})
         put(store, LARGE[: 5 << 20])  # more than the largest commit of offsets
         assert not any(map(_is_block, proxy.requests))
-    forget_files()
+    forget_clients()
 
 
 def test_a_server_that_answers_nothing_ends_each_call_at_its_deadline(behind: Behind) -> None:
@@ -285,7 +311,10 @@ store = open_store(sys.argv[1], dict(each.split("=", 1) for each in sys.argv[2:]
 store.put_if_absent("a", b"parent's")
 child = os.fork()
 if not child:
+    connected = []
+    sys.addaudithook(lambda event, _: connected.append(event) if event == "socket.connect" else None)
     assert bytes(store.get("a")) == b"parent's"
+    assert connected, "it used a connection of its parent"
     store.put_if_absent("b", b"child's")
     sys.exit()  # and so close what is open
 assert os.waitpid(child, 0)[1] == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.host.extras import MODULES, Extra, extra_of, install_line
+from sparklog.host.extras import MODULES, Extra, extra_of, install_line, missing_modules
 
 ROOT = Path(__file__).parents[2]
 HIDE = "import sys; sys.modules[{module!r}] = None; from sparklog.cli.main import run; sys.exit(run({arguments!r}))"
@@ -25,8 +25,8 @@ AT_HDFS = ["topic", "list", "--cluster", "hdfs://host:9000/log"]
         ("s3", "botocore", AT_S3),
         ("s3", "s3fs", AT_S3),
         ("hdfs", "hdfs_native", AT_HDFS),
-        ("gcs", "gcsfs", ["topic", "list", "--cluster", "gs://bucket/log"]),
-        ("azure", "adlfs", ["topic", "list", "--cluster", "abfs://container/log"]),
+        ("gcs", "google.auth", ["topic", "list", "--cluster", "gs://bucket/log"]),
+        ("azure", "azure.storage.blob", ["topic", "list", "--cluster", "abfs://container/log"]),
         *(("coordinator", module, ["coordinator", "--cluster", "CLUSTER"]) for module in MODULES["coordinator"]),
         ("spark", "pyspark", ["job", "compaction", "--cluster", "CLUSTER"]),
     ],
@@ -53,7 +53,7 @@ def test_modules_are_those_of_the_extras_of_the_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for extra, modules in MODULES.items():
         packages = {re.split("[<>=]", wanted)[0].replace("-", "_") for wanted in extras[extra]}
-        assert set(modules) == packages - {"uvloop"}, "uvicorn does without uvloop"
+        assert {module.replace(".", "_") for module in modules} == packages - {"uvloop"}, "uvicorn does without uvloop"
 
 
 def test_an_address_says_which_extra_it_needs() -> None:
@@ -64,3 +64,8 @@ def test_an_address_says_which_extra_it_needs() -> None:
 def test_no_other_file_writes_such_a_line() -> None:
     files = [path for path in (ROOT / "sparklog").rglob("*.py") if "pip install 'sparklog[" in path.read_text()]
     assert [path.name for path in files] == ["extras.py"]
+
+
+def test_a_module_of_a_package_that_is_missing_is_missing_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODULES, "gcs", ("no_such_package.module", "requests"))
+    assert missing_modules("gcs") == ["no_such_package.module"]

@@ -121,14 +121,12 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
 
 def _extra(what: str, url: str) -> list[Diagnosis]:
     """Check that the packages which the address `url` of the store `what` needs are installed. [] if it needs none."""
-    from importlib.util import find_spec
-
-    from sparklog.host.extras import MODULES, extra_of, install_line
+    from sparklog.host.extras import extra_of, install_line, missing_modules
 
     extra = extra_of(url)
     if extra is None:
         return []
-    missing = [module for module in MODULES[extra] if find_spec(module) is None]
+    missing = missing_modules(extra)
     check = f"the packages of sparklog's extra {extra!r} are installed"
     return [
         Diagnosis(what, check, f"no {', '.join(missing)}", install_line(extra)) if missing else Diagnosis(what, check)

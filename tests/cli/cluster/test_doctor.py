@@ -111,7 +111,10 @@ def test_the_version_of_java_is_read(
     assert java_problem() == "none was found: JAVA_HOME is not set, and there is no java in PATH"
 
 
-@pytest.mark.parametrize(("scheme", "module", "extra"), [("s3", "s3fs", "s3"), ("hdfs", "hdfs_native", "hdfs")])
+@pytest.mark.parametrize(
+    ("scheme", "module", "extra"),
+    [("s3", "s3fs", "s3"), ("hdfs", "hdfs_native", "hdfs"), ("abfs", "azure.identity", "azure")],
+)
 def test_an_extra_that_the_address_needs_is_named_with_its_pip_line(
     nowhere: Cli, monkeypatch: pytest.MonkeyPatch, scheme: str, module: str, extra: str
 ) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from sparklog.storage.fsspec.bodies import Body
-
-CONNECT_S: Final = 5.0
+from sparklog.storage.cloud.bodies import Body
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,30 @@
 """Requests to Azure's blob storage, sent by Microsoft's client library.
 
-adlfs holds the account, the credentials and the client of that library. Its own `pipe_file(mode="create")` is not used,
-for two reasons. It can't set the metadata of an object, where the write id belongs. And with it Microsoft's library
-would repeat a request whose answer was lost.
+Its own repeats and parallel transfers are not used: each call here sends one request, except a large `put`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import io
 import logging
 import os
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
-import adlfs
-import aiohttp
 from azure.core import MatchConditions
+from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
-from azure.storage.blob import BlobBlock
-from azure.storage.blob.aio import BlobPrefix
+from azure.core.pipeline.transport import RequestsTransport
+from azure.identity import ClientSecretCredential, DefaultAzureCredential
+from azure.storage.blob import BlobBlock, BlobPrefix, BlobServiceClient
 
-from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
-from sparklog.storage.fsspec.clients import files_of, run
-from sparklog.storage.fsspec.cloud import CONNECT_S, ListedObject, ObjectPart, Page
-from sparklog.storage.fsspec.connections import connection_failure
-from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.fsspec.settings import AzureSettings
+from sparklog.host.deadline import Deadline
+from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
+from sparklog.storage.cloud.cloud import ListedObject, ObjectPart, Page
+from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
+from sparklog.storage.cloud.sending import CONNECT_S, TOKEN_S, client_of, new_session
+from sparklog.storage.cloud.settings import AzureSettings
+from sparklog.storage.parallel import in_parallel
 
 # Without this, the logger prints ten lines for each try with unusable credentials. Here an error reports them.
 # Handlers that others added stay.
@@ -35,7 +32,6 @@ logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 
 _WRITE_ID: Final = "sparklog_write"
 _IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of a directory, in accounts with a hierarchical namespace
-_BLOCKS_AT_ONCE: Final = 4
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _SIZE: Final = re.compile(r".*/(\d+)")
 _KIND_OF_CODE: Final = {
@@ -58,43 +54,40 @@ class Azure:
     starts_listings_anywhere = False  # the API's parameter for it is new, and older servers ignore it
 
     def __init__(self, container: str, settings: AzureSettings, try_s: float) -> None:
-        self._files = files_of(settings, lambda: _new_files(settings))
-        self._container = self._files.service_client.get_container_client(container)
-        self._once: dict[str, Any] = {"retry_total": 0, "connection_timeout": CONNECT_S, "read_timeout": try_s}
-        self._once["raw_response_hook"] = _check_sender
+        client = client_of(_new_client, settings, try_s)
+        self._container = client.get_container_client(container)
         self.place = f"the container {container!r}"
-        self.endpoint = str(self._files.service_client.primary_endpoint)
+        self.endpoint = f"{client.scheme}://{client.primary_hostname}"
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free: in one request, or as blocks that are then committed as an object."""
-        self._run(self._put, timeout_s, name, write_id, body)
-
-    async def _put(self, name: str, write_id: str, body: Body) -> None:
+        deadline = Deadline(round(timeout_s * 1000))
         blob = self._container.get_blob_client(name)
-        absent = {"metadata": {_WRITE_ID: write_id}, **self._once}
+        metadata = {_WRITE_ID: write_id}
         # Each entry of the chain is this small. Azurite refuses a small object where a dead writer has left blocks.
         if body.size_bytes <= PIECE_BYTES:
             whole = body.read(0, body.size_bytes)
-            await blob.upload_blob(whole, overwrite=False, raw_request_hook=_send_bit_by_bit, **absent)
+            _call(blob.upload_blob, timeout_s, whole, overwrite=False, metadata=metadata)
             return
-        numbers = range(-(-body.size_bytes // PIECE_BYTES))
-        ids = [base64.b64encode(f"{write_id}-{number:05}".encode()).decode() for number in numbers]
-        pieces = zip(ids, body.pieces(PIECE_BYTES), strict=True)
+        ids = [f"{write_id}-{number:05}" for number in range(-(-body.size_bytes // PIECE_BYTES))]
+        failed: list[CloudRequestFailed] = []
 
-        async def stage_blocks() -> None:
-            for block_id, piece in pieces:
-                await blob.stage_block(block_id, io.BytesIO(piece), len(piece), **self._once)
+        def stage(number: int) -> None:
+            if failed:
+                return
+            piece = body.read(number * PIECE_BYTES, min((number + 1) * PIECE_BYTES, body.size_bytes))
+            try:
+                _call(blob.stage_block, deadline.left_s(), ids[number], piece)
+            except CloudRequestFailed as error:
+                failed.append(error)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(_BLOCKS_AT_ONCE):
-                    group.create_task(stage_blocks())
-        except ExceptionGroup as errors:
-            failed = _failed(errors.exceptions[0])
+        in_parallel(stage, range(len(ids)))
+        for error in failed:
             # Blocks that are not committed are no object, so the write has certainly not landed.
-            raise CloudRequestFailed(CloudFailure.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors
+            raise CloudRequestFailed(CloudFailure.NOT_DONE, error.reason) if error.in_doubt else error
         blocks = [BlobBlock(block_id) for block_id in ids]
-        await blob.commit_block_list(blocks, match_condition=MatchConditions.IfMissing, **absent)
+        absent = MatchConditions.IfMissing
+        _call(blob.commit_block_list, deadline.left_s(), blocks, match_condition=absent, metadata=metadata)
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
         """The write id in an object's metadata, or None if the metadata has no write id."""
@@ -107,13 +100,9 @@ class Azure:
 
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
         """The bytes [start, end) of an object, or fewer if the object ends earlier."""
-
-        async def read() -> tuple[bytes, str, str]:
-            blob = self._container.get_blob_client(name)
-            opened = await blob.download_blob(offset=start, length=end - start, max_concurrency=1, **self._once)
-            return await opened.readall(), opened.properties.content_range, opened.properties.etag
-
-        body, content_range, version = self._run(read, timeout_s)
+        blob = self._container.get_blob_client(name)
+        opened = _call(blob.download_blob, timeout_s, start, end - start, max_concurrency=1)
+        body, content_range, version = opened.readall(), opened.properties.content_range, opened.properties.etag
         size = _SIZE.fullmatch(content_range or "")
         if size is None or len(body) != min(end, int(size[1])) - start:
             raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"{len(body)} bytes instead of {start}-{end}")
@@ -124,14 +113,12 @@ class Azure:
     ) -> Page:
         """One page of a listing. See Cloud.list_page."""
 
-        async def list_page() -> tuple[list[Any], str | None]:
+        def listed_page(read_timeout: float) -> tuple[list[Any], str | None]:
             walk = self._container.walk_blobs if by_folder else self._container.list_blobs
-            pages = walk(name_starts_with=prefix, include=["metadata"], **self._once).by_page(token)
-            async for page in pages:
-                return [blob async for blob in page], pages.continuation_token
-            return [], None
+            pages: Any = walk(name_starts_with=prefix, include=["metadata"], read_timeout=read_timeout).by_page(token)
+            return list(next(pages)), pages.continuation_token
 
-        listed, token = self._run(list_page, timeout_s)
+        listed, token = _call(listed_page, timeout_s)
         folders = [blob.name for blob in listed if isinstance(blob, BlobPrefix)]
         objects = [
             ListedObject(blob.name, blob.size, int(blob.last_modified.timestamp() * 1000))
@@ -142,21 +129,18 @@ class Azure:
 
     def delete(self, name: str, timeout_s: float) -> None:
         """Remove an object. An absent one raises CloudRequestFailed."""
-        self._run(self._container.delete_blob, timeout_s, name, **self._once)
+        _call(self._container.delete_blob, timeout_s, name)
 
     def _properties(self, name: str, timeout_s: float) -> Any:
-        return self._run(self._container.get_blob_client(name).get_blob_properties, timeout_s, **self._once)
-
-    def _run(self, function: Any, timeout_s: float, *given: Any, **named: Any) -> Any:
-        try:
-            return run(self._files, function, timeout_s, *given, **named)
-        except (AzureError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise _failed(error) from error
+        return _call(self._container.get_blob_client(name).get_blob_properties, timeout_s)
 
 
-def _send_bit_by_bit(request: Any) -> None:
-    """Replace the request's body, which is bytes, by a stream: other requests are then served while it is sent."""
-    request.http_request.data = io.BytesIO(request.http_request.data)
+def _call(function: Callable[..., Any], timeout_s: float, *given: Any, **named: Any) -> Any:
+    """Call a function of the client that sends one request. Raises CloudRequestFailed."""
+    try:
+        return function(*given, read_timeout=timeout_s, **named)
+    except (AzureError, OSError, ValueError) as error:
+        raise _failed(error) from error
 
 
 def _check_sender(response: Any) -> None:
@@ -169,12 +153,15 @@ def _check_sender(response: Any) -> None:
         raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"HTTP {answer.status_code} without the id of the request")
 
 
-def _failed(error: BaseException) -> CloudRequestFailed:
-    if isinstance(error, ClientAuthenticationError) and error.status_code is None:  # nothing was sent
+def _failed(error: Exception) -> CloudRequestFailed:
+    """Classify an error of the client. `SendOnce` has classified those of a request without an answer."""
+    if isinstance(error, ClientAuthenticationError) and error.status_code is None:
         reason = error.message.partition("\n")[0]
         return CloudRequestFailed(CloudFailure.NOT_DONE, f"the credentials can't be used: {reason}")
+    if isinstance(error, ValueError):
+        return CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"an answer that can't be read ({type(error).__name__})")
     if not isinstance(error, HttpResponseError) or error.status_code is None:
-        return connection_failure(error)
+        return CloudRequestFailed(CloudFailure.NOT_DONE, f"no access token ({type(error).__name__})")
     status = error.status_code
     code = getattr(error, "error_code", None)
     code = getattr(code, "value", code)  # a member of an enumeration, or text that the enumeration lacks
@@ -195,21 +182,42 @@ def _failed(error: BaseException) -> CloudRequestFailed:
     )
 
 
-def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
-    files = adlfs.AzureBlobFileSystem(
-        skip_instance_cache=True,
-        use_listings_cache=False,
-        account_name=settings.account_name,
-        account_host=settings.account_host,
-        connection_string=settings.connection_string or _connection_string(settings),
-        account_key=settings.account_key,
-        sas_token=settings.sas_token,
-    )
-    account = files.service_client.account_name
-    if account is not None and settings.account_name not in (None, account):
+def _new_client(settings: AzureSettings, try_s: float) -> BlobServiceClient:
+    text = settings.connection_string or _connection_string(settings) or _variable("CONNECTION_STRING")
+    name = settings.account_name or _variable("ACCOUNT_NAME")
+    options = {
+        "transport": RequestsTransport(session=new_session(try_s), connection_data_block_size=PIECE_BYTES),
+        "retry_total": 0,
+        "raw_response_hook": _check_sender,
+    }
+    if text:
+        client = BlobServiceClient.from_connection_string(text, **options)
+    elif name:
+        host = settings.account_host or f"{name}.blob.core.windows.net"
+        client = BlobServiceClient(f"https://{host}", _credential(name, settings), **options)
+    else:
+        raise ValueError("wanted account_name or connection_string, or an address with the account in it, found none")
+    if settings.account_name not in (None, account := client.account_name):
         raise ValueError(f"connection_string: wanted one of the account {settings.account_name!r}, found {account!r}")
-    run(files, _send_once, CONNECT_S, files.service_client)
-    return files
+    return client
+
+
+def _credential(account_name: str, settings: AzureSettings) -> Any:
+    """Return the credential of the settings or of the environment; None for anonymous access, if that is asked for."""
+    if key := settings.account_key or _variable("ACCOUNT_KEY"):
+        return AzureNamedKeyCredential(account_name, key)
+    if token := settings.sas_token or _variable("SAS_TOKEN"):
+        return AzureSasCredential(token)
+    limits = {"connection_timeout": CONNECT_S, "read_timeout": TOKEN_S, "retry_total": 0}
+    if client_id := _variable("CLIENT_ID"):
+        return ClientSecretCredential(_variable("TENANT_ID"), client_id, _variable("CLIENT_SECRET"), **limits)
+    if _variable("ANON").lower() not in ("", "false", "0", "f"):
+        return None
+    return DefaultAzureCredential(process_timeout=round(TOKEN_S), **limits)
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(f"AZURE_STORAGE_{name}", "")
 
 
 def _connection_string(settings: AzureSettings) -> str | None:
@@ -219,18 +227,8 @@ def _connection_string(settings: AzureSettings) -> str | None:
     """
     if settings.endpoint_url is None:
         return None
-    name = settings.account_name or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-    key = settings.account_key or os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+    name = settings.account_name or _variable("ACCOUNT_NAME")
+    key = settings.account_key or _variable("ACCOUNT_KEY")
     if not name or not key:
         raise ValueError("endpoint_url goes with account_name and account_key, found it without")
     return f"AccountName={name};AccountKey={key};BlobEndpoint={settings.endpoint_url.rstrip('/')}/{name}"
-
-
-async def _send_once(client: Any) -> None:
-    """Stop aiohttp from repeating a PUT by itself when a reused connection closes without an answer.
-
-    The first PUT may have succeeded. Neither adlfs nor the client has a setting for this.
-    """
-    transport = client._pipeline._transport
-    await transport.open()
-    transport.session._retry_connection = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sparklog.core.errors import Damaged, StoreUnavailable
-from sparklog.storage.fsspec.cloud import ObjectPart
+from sparklog.storage.cloud.cloud import ObjectPart
 from sparklog.storage.parallel import in_parallel
 from sparklog.storage.ranges import new_memory, united
 

@@ -7,9 +7,9 @@ import sys
 
 FORKING = """
 import os, sys
-from sparklog.storage.fsspec.bodies import PIECE_BYTES, BufferedUpload
+from sparklog.storage.cloud.bodies import PIECE_BYTES, BufferedUpload
 sent = []
-upload = BufferedUpload("a", lambda key, body: sent.extend(body.pieces()))
+upload = BufferedUpload("a", lambda key, body: sent.extend(body.pieces(PIECE_BYTES)))
 upload.write(large := bytes(PIECE_BYTES + 1))  # from here on in a file
 upload.write(b"before")
 child = os.fork()

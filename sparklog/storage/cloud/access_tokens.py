@@ -1,25 +1,21 @@
-"""Google's access tokens, fetched in a thread of their own.
-
-Google's libraries may block for a minute, which would stall an event loop.
-"""
+"""Google's access tokens."""
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, Final
 
 import google.auth
+import requests
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 from google.auth.transport.requests import Request
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.host.daemon import in_daemon
-from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
+from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
+from sparklog.storage.cloud.sending import CONNECT_S, TOKEN_S
 
-_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
-_REQUEST_S: Final = 10.0  # Google's libraries would wait for two minutes
+SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
 
 
 class AccessTokens:
@@ -30,36 +26,31 @@ class AccessTokens:
 
     def __init__(self, credentials: Any = None) -> None:
         self._credentials = credentials
-        self._lock = threading.Lock()
-        self._refresh: Future[None] | None = None
+        self._renewing = threading.Lock()
 
     def headers(self, timeout_s: float) -> dict[str, str]:
-        """Return the headers that authorize a request. Waits at most `timeout_s` if a token must be fetched.
+        """Return the headers that authorize a request.
 
-        A slower fetch continues in the background, for the next call. Raises StoreUnavailable if there are no
-        credentials, and CloudRequestFailed if the token does not come in time or can't be fetched.
+        If a token must be fetched, one caller does that, and the others wait at most `timeout_s`. Each request for a
+        token ends within `timeout_s` too, but a first search for credentials may send several. Raises StoreUnavailable
+        if there are no credentials, and CloudRequestFailed if the token does not come in time or can't be fetched.
         """
-        with self._lock:
-            refresh = None if self._credentials and self._credentials.valid else self._begun()
-        if refresh is not None:
-            wait((refresh,), timeout_s)
-            if not refresh.done():
+        if not (self._credentials and self._credentials.valid):
+            if not self._renewing.acquire(timeout=timeout_s):
                 raise CloudRequestFailed(CloudFailure.NOT_DONE, "no access token in time")
-            if error := refresh.exception():
+            try:
+                self._renew(timeout_s)
+            except Exception as error:  # Google's libraries also raise what an odd answer leads to, such as TypeError
                 raise _no_token(error) from error
+            finally:
+                self._renewing.release()
         headers: dict[str, str] = {}
         self._credentials.apply(headers)
         return headers
 
-    def _begun(self) -> Future[None]:
-        """Return the token refresh in progress, or start one."""
-        if self._refresh is None or self._refresh.done():
-            self._refresh = in_daemon(self._renew, "sparklog-token")
-        return self._refresh
-
-    def _renew(self) -> None:
-        request: Any = partial(Request(), timeout=_REQUEST_S)
-        credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
+    def _renew(self, timeout_s: float) -> None:
+        request: Any = partial(Request(), timeout=(CONNECT_S, min(timeout_s, TOKEN_S)))
+        credentials = self._credentials or google.auth.default(scopes=[SCOPE], request=request)[0]
         if not credentials.valid:
             credentials.refresh(request)
         self._credentials = credentials
@@ -74,5 +65,7 @@ def _no_token(error: BaseException) -> CloudRequestFailed | StoreUnavailable:
             "wanted credentials for Google Cloud Storage, found none: set credentials_file or "
             f"GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login ({reason})"
         )
+    if isinstance(reason, requests.Timeout):
+        return CloudRequestFailed(CloudFailure.NOT_DONE, "no access token in time")
     refused = isinstance(error, RefreshError) and not error.retryable and not isinstance(reason, TransportError)
     return CloudRequestFailed(CloudFailure.DENIED if refused else CloudFailure.NOT_DONE, f"no access token: {reason}")

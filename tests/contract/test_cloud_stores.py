@@ -8,8 +8,8 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 
 from sparklog.host.dice import new_id
-from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
-from sparklog.storage.fsspec.store import FsspecStore
+from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
+from sparklog.storage.cloud.store import CloudStore
 from sparklog.storage.open_store import open_store
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
 from tests.servers.cloud_servers import AzureServer, CloudServer, GcsServer
@@ -17,7 +17,7 @@ from tests.servers.cloud_servers import AzureServer, CloudServer, GcsServer
 pytestmark = pytest.mark.slow
 
 
-class FsspecContract(ObjectStoreContract):
+class CloudContract(ObjectStoreContract):
     """How the server is reached stands in the environment, as for other processes."""
 
     races: ClassVar[dict[int, int]] = {0: 10, KIB: 30, 300 * KIB: 3, PIECE_BYTES: 1, PIECE_BYTES + 1: 1}
@@ -35,7 +35,7 @@ class FsspecContract(ObjectStoreContract):
 
     def test_objects_by_which_consoles_show_folders_are_no_keys(self, store_url: str) -> None:
         store = open_store(store_url)
-        assert isinstance(store, FsspecStore)
+        assert isinstance(store, CloudStore)
         for folder in ("", "log/", "log/x/"):
             store._cloud.put(f"cluster/{folder}", new_id(), Body.of(b""), 10)
         store.put_if_absent("log/x/a", b"body")
@@ -44,13 +44,13 @@ class FsspecContract(ObjectStoreContract):
         assert store.first_key_after("log/x/", "log/x/a") is None
 
 
-class TestOnFakeGcs(FsspecContract):
+class TestOnFakeGcs(CloudContract):
     @pytest.fixture
     def server(self, fake_gcs: GcsServer) -> GcsServer:
         return fake_gcs
 
 
-class TestOnAzurite(FsspecContract):
+class TestOnAzurite(CloudContract):
     @pytest.fixture
     def server(self, azurite: AzureServer) -> AzureServer:
         return azurite

@@ -1,30 +1,31 @@
-"""Requests to Google Cloud Storage, through gcsfs's public `call` of the JSON API.
+"""Requests to the JSON API of Google Cloud Storage, by the library requests; google-auth authorizes them.
 
-gcsfs holds the endpoint and the connections. Its own `pipe_file(mode="create")` is not used: it repeats a request
-whose answer was lost, its error for a taken key hides the status, and it marks the end of the body with a fixed line,
-so a body that contains this line is cut there.
+Google's own client library is not used: it needs more packages, and adds repeats of its own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-import aiohttp
-import gcsfs.core
+import requests
+from google.oauth2.credentials import Credentials
+from google.oauth2.service_account import Credentials as ServiceAccountCredentials
 
 from sparklog.host.deadline import Deadline
-from sparklog.storage.fsspec.access_tokens import AccessTokens
-from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
-from sparklog.storage.fsspec.clients import files_of
-from sparklog.storage.fsspec.cloud import CONNECT_S, ListedObject, ObjectPart, Page
-from sparklog.storage.fsspec.connections import connection_failure
-from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.fsspec.settings import GcsSettings
+from sparklog.storage.cloud.access_tokens import SCOPE, AccessTokens
+from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
+from sparklog.storage.cloud.cloud import ListedObject, ObjectPart, Page
+from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
+from sparklog.storage.cloud.sending import CONNECT_S, SENT_BYTES, client_of, new_session
+from sparklog.storage.cloud.settings import GcsSettings
 
 _WRITE_ID: Final = "sparklog-write"
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
@@ -40,10 +41,9 @@ class Gcs:
 
     def __init__(self, bucket: str, settings: GcsSettings, try_s: float) -> None:
         self._bucket = bucket
-        self._files = files_of((settings, try_s), lambda: _new_files(settings, try_s))
-        self._uploads = self._files.base.replace("/storage/v1/", "/upload/storage/v1/")
+        self._server = client_of(_new_server, settings, try_s)
         self.place = f"the bucket {bucket!r}"
-        self.endpoint = self._files.base.removesuffix("/storage/v1/")
+        self.endpoint = self._server.url
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free, in one request."""
@@ -54,20 +54,18 @@ class Gcs:
             f"--{write_id}\r\nContent-Type: application/octet-stream\r\n\r\n"
         ).encode()
         end = f"\r\n--{write_id}--".encode()
-        whole = body.size_bytes <= WHOLE_BYTES
+        size_bytes = len(begin) + body.size_bytes + len(end)
+        whole = body.size_bytes <= PIECE_BYTES
         answer = self._call(
             timeout_s,
             "POST",
-            f"{self._uploads}b/{{}}/o",
+            "/upload/storage/v1/b/{}/o",
             self._bucket,
             uploadType="multipart",
             ifGenerationMatch="0",
             fields="generation",
-            headers={
-                "Content-Type": f"multipart/related; boundary={write_id}",
-                "Content-Length": str(len(begin) + body.size_bytes + len(end)),
-            },
-            data=b"".join([begin, body.read(0, body.size_bytes), end]) if whole else _streamed(begin, body, end),
+            headers={"Content-Type": f"multipart/related; boundary={write_id}"},
+            data=b"".join(_parts(begin, body, end)) if whole else _Stream(size_bytes, _parts(begin, body, end)),
         )
         if "generation" not in answer:
             raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the generation of what was written")
@@ -88,7 +86,7 @@ class Gcs:
             headers, body = self._sent(
                 timeout_s,
                 "GET",
-                "b/{}/o/{}",
+                "/storage/v1/b/{}/o/{}",
                 self._bucket,
                 name,
                 alt="media",
@@ -118,7 +116,7 @@ class Gcs:
         page = self._call(
             timeout_s,
             "GET",
-            "b/{}/o",
+            "/storage/v1/b/{}/o",
             self._bucket,
             prefix=prefix,
             startOffset=start,
@@ -137,10 +135,10 @@ class Gcs:
 
     def delete(self, name: str, timeout_s: float) -> None:
         """Remove an object. An absent one raises CloudRequestFailed."""
-        self._sent(timeout_s, "DELETE", "b/{}/o/{}", self._bucket, name)
+        self._sent(timeout_s, "DELETE", "/storage/v1/b/{}/o/{}", self._bucket, name)
 
     def _object(self, name: str, timeout_s: float) -> dict[str, Any]:
-        properties = self._call(timeout_s, "GET", "b/{}/o/{}", self._bucket, name, fields="size,metadata")
+        properties = self._call(timeout_s, "GET", "/storage/v1/b/{}/o/{}", self._bucket, name, fields="size,metadata")
         if "size" not in properties:
             raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the size of an object")
         return properties
@@ -166,49 +164,46 @@ class Gcs:
         parameter of the query. Raises CloudRequestFailed, or StoreUnavailable without credentials.
         """
         deadline = Deadline(round(timeout_s * 1000))
-        if self._files.tokens:
-            named["headers"] = {**named.get("headers", {}), **self._files.tokens.headers(timeout_s)}
+        headers = named.pop("headers", {})
+        data = named.pop("data", None)
+        if self._server.tokens:
+            headers.update(self._server.tokens.headers(timeout_s))
         try:
-            headers, body = self._files.call(method, path, *names, timeout=max(0.001, deadline.left_s()), **named)
-        except CloudRequestFailed:
-            raise
-        except (OSError, aiohttp.ClientError, ValueError) as error:
-            raise connection_failure(error) from error
-        return headers, body
+            answer = self._server.session.request(
+                method,
+                self._server.url + path.format(*(quote(name, safe="") for name in names)),
+                params=named,
+                headers=headers,
+                data=data,
+                timeout=(CONNECT_S, deadline.left_s()),
+                stream=True,  # `SendOnce` has read the body: make no copy of it
+            )
+        except requests.RequestException as error:  # `SendOnce` has classified those of a request that was sent
+            raise CloudRequestFailed(CloudFailure.NOT_DONE, f"no request ({type(error).__name__})") from error
+        content: bytes = answer.raw.getvalue()
+        if answer.status_code >= 300:
+            raise _failure(answer.status_code, content)
+        return answer.headers, content
 
 
-async def _streamed(begin: bytes, body: Body, end: bytes) -> AsyncIterator[bytes]:
+def _parts(begin: bytes, body: Body, end: bytes) -> Iterator[bytes]:
     yield begin
-    for piece in body.pieces():
-        yield piece
+    yield from body.pieces(SENT_BYTES)
     yield end
 
 
-class _SendOnceGcsFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
-    """gcsfs that sends each request once, and whose errors give the HTTP status.
+class _Stream:
+    """A body of known size, read once, from its first part to the last."""
 
-    `tokens`: None if requests need no authorization.
-    """
+    def __init__(self, size_bytes: int, parts: Iterator[bytes]) -> None:
+        self._size_bytes = size_bytes
+        self._parts = parts
 
-    tokens: AccessTokens | None = None
+    def __len__(self) -> int:
+        return self._size_bytes
 
-    async def _request(
-        self, method: str, path: str, *args: str, headers: Any = None, json: Any = None, data: Any = None, **named: Any
-    ) -> tuple[int, Any, Any, bytes]:
-        await self._set_session()
-        async with self.session.request(
-            method,
-            self._format_path(path, args),
-            params=self._get_params(named),
-            headers=self._get_headers(headers),
-            json=json,
-            data=data,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=self.requests_timeout),
-        ) as answer:
-            body = await answer.read()
-            if answer.status >= 300:
-                raise _failure(answer.status, body)
-            return answer.status, answer.headers, answer.request_info, body
+    def read(self, _: int) -> bytes:
+        return next(self._parts, b"")
 
 
 def _failure(status: int, body: bytes) -> CloudRequestFailed:
@@ -234,25 +229,39 @@ def _failure(status: int, body: bytes) -> CloudRequestFailed:
     return CloudRequestFailed(CloudFailure.REFUSED if known else CloudFailure.NOT_THE_STORE, reason)
 
 
-def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceGcsFiles:
-    files = _SendOnceGcsFiles(
-        skip_instance_cache=True,
-        use_listings_cache=False,
-        endpoint_url=settings.endpoint_url,
-        token="anon",  # AccessTokens authorizes: gcsfs would refresh tokens on the loop
-        requests_timeout=try_s,
-    )
-    if files.base.startswith("https://"):
-        files.tokens = _tokens(settings.credentials_file)
-    return files
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """The address of a server and the means to ask it. `tokens`: None if requests need no authorization."""
+
+    url: str
+    session: requests.Session
+    tokens: AccessTokens | None
+
+
+def _new_server(settings: GcsSettings, try_s: float) -> _Server:
+    url = (settings.endpoint_url or _url_of_environment()).rstrip("/")
+    tokens = _tokens(settings.credentials_file) if url.startswith("https://") else None
+    return _Server(url, new_session(try_s), tokens)
+
+
+def _url_of_environment() -> str:
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST", "")
+    if emulator in ("", "default"):
+        return f"https://storage.{os.environ.get('GOOGLE_CLOUD_UNIVERSE_DOMAIN', 'googleapis.com')}"
+    return emulator if emulator.startswith(("http://", "https://")) else f"http://{emulator}"
 
 
 def _tokens(file: str | None) -> AccessTokens:
     if file is None:
         return AccessTokens()
-    if not Path(file).is_file():  # gcsfs would take the name for a token and send it to Google
+    user: Any = Credentials
+    service: Any = ServiceAccountCredentials
+    if not Path(file).is_file():
         raise ValueError(f"there is no file {file}, which credentials_file names")
     try:
-        return AccessTokens(gcsfs.core.GoogleCredentials(None, "full_control", file).credentials)
-    except (OSError, LookupError, TypeError, AttributeError) as error:  # fields are missing in the file
-        raise ValueError(f"the credentials can't be read: {error!r}") from error
+        about = json.loads(Path(file).read_text())
+        if "refresh_token" in about:  # of a user: Google refuses a scope for it
+            return AccessTokens(user.from_authorized_user_info(about))
+        return AccessTokens(service.from_service_account_info(about, scopes=[SCOPE]))
+    except (OSError, LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"the credentials can't be read: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,14 +12,12 @@ from sparklog.core.errors import InvalidInput, StoreUnavailable
 from sparklog.host.clock import now_ms
 from sparklog.storage.object_store import Bytes
 
-WHOLE_BYTES: Final = 512 * 1024  # larger ones go to Google bit by bit, so that other requests are served meanwhile
 PIECE_BYTES: Final = 8 * 1024 * 1024  # the most of a body that is in memory
-_READ_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body that can be sent more than once: `read(start, end)` gives its bytes [start, end)."""
+    """A body that can be sent more than once: `read(start, end)` gives its bytes [start, end). Thread-safe."""
 
     size_bytes: int
     read: Callable[[int, int], bytes]
@@ -29,7 +28,7 @@ class Body:
         view = memoryview(body).cast("B")
         return cls(len(view), lambda start, end: bytes(view[start:end]))
 
-    def pieces(self, piece_bytes: int = _READ_BYTES) -> Iterator[bytes]:
+    def pieces(self, piece_bytes: int) -> Iterator[bytes]:
         """Yield the whole body in order, at most `piece_bytes` at a time."""
         for start in range(0, self.size_bytes, piece_bytes):
             yield self.read(start, min(start + piece_bytes, self.size_bytes))
@@ -46,6 +45,7 @@ class BufferedUpload:
         self.began_ms = now_ms()
         self._key = key
         self._put = put
+        self._reading = threading.Lock()
         self._file = tempfile.SpooledTemporaryFile(PIECE_BYTES, prefix="sparklog-")  # noqa: SIM115
         self._size_bytes = 0
         self._removed = False
@@ -96,8 +96,9 @@ class BufferedUpload:
         self.abort()
 
     def _read(self, start: int, end: int) -> bytes:
-        self._file.seek(start)
-        return self._file.read(end - start)
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(end - start)
 
     def _check_open(self) -> None:
         if self._file.closed:

@@ -7,7 +7,7 @@ was lost.
 
 A body of more than 8 MiB is kept in a temporary file until it is complete. Then it is sent to Google in one request,
 and to Azure in blocks that become an object under the same condition. Every call has a deadline.
-conditional_write.py alone decides which requests are repeated, and when: the libraries below send each request once.
+conditional_write.py alone decides which requests are repeated, and when: sending.py sends each request once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sparklog.core.names.address_parts import parse_abfs_url, parse_gs_url
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
 from sparklog.host.extras import Extra, needed
+from sparklog.storage.cloud.bodies import Body, BufferedUpload
+from sparklog.storage.cloud.cloud import Cloud, ObjectPart, Page
+from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
+from sparklog.storage.cloud.reads import read_ranges, read_whole
+from sparklog.storage.cloud.settings import AzureSettings, GcsSettings, read_settings
 from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.folders import first_after
-from sparklog.storage.fsspec.bodies import Body, BufferedUpload
-from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
-from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.fsspec.reads import read_ranges, read_whole
-from sparklog.storage.fsspec.settings import AzureSettings, GcsSettings, read_settings
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each
@@ -44,20 +44,20 @@ _MS_PER_MIB: Final = 1000  # on a slower link, a large body misses its deadline
 Result = TypeVar("Result")
 
 
-def gcs_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
+def gcs_store(url: str, settings: Mapping[str, str]) -> CloudStore:
     """Return the store at a gs:// address. Raises InvalidInput."""
     bucket, prefix = parse_gs_url(url)
     read = read_settings(GcsSettings, settings, {})
 
     def cloud(try_s: float) -> Cloud:
-        from sparklog.storage.fsspec.gcs import Gcs
+        from sparklog.storage.cloud.gcs import Gcs
 
         return Gcs(bucket, read, try_s)
 
-    return FsspecStore(f"gs://{bucket}", prefix, read.timeout_ms, cloud, "gcs")
+    return CloudStore(f"gs://{bucket}", prefix, read.timeout_ms, cloud, "gcs")
 
 
-def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
+def azure_store(url: str, settings: Mapping[str, str]) -> CloudStore:
     """Return the store at an abfs:// or abfss:// address. Raises InvalidInput.
 
     Both schemes mean the same: TLS, unless the setting `endpoint_url` begins with http://.
@@ -66,15 +66,15 @@ def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
     read = read_settings(AzureSettings, settings, of_address)
 
     def cloud(try_s: float) -> Cloud:
-        from sparklog.storage.fsspec.azure import Azure
+        from sparklog.storage.cloud.azure import Azure
 
         return Azure(container, read, try_s)
 
     host = f"@{read.account_host.replace('.blob.', '.dfs.', 1)}" if read.account_host else ""
-    return FsspecStore(f"abfs://{container}{host}", prefix, read.timeout_ms, cloud, "azure")
+    return CloudStore(f"abfs://{container}{host}", prefix, read.timeout_ms, cloud, "azure")
 
 
-class FsspecStore:
+class CloudStore:
     """Objects in a bucket, below a prefix. Opening a store reads nothing. settings.py has its settings.
 
     `open_cloud` builds the access to the bucket; its argument is the timeout of one try, in seconds. `extra` is the
@@ -98,7 +98,7 @@ class FsspecStore:
         self._uploads_lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"FsspecStore({self.url!r})"
+        return f"CloudStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
@@ -197,7 +197,7 @@ class FsspecStore:
             try:
                 with needed(self._extra, f"a store at {self.url}"):
                     self._opened = os.getpid(), self._open_cloud(self._try_s)
-            except ValueError as error:  # adlfs and gcsfs raise it for settings that contradict each other
+            except ValueError as error:  # settings contradict each other, or credentials can't be read
                 raise InvalidInput(f"a client for {self.url} could not be set up: {error}") from error
         return self._opened[1]
 

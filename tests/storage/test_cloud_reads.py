@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from sparklog.core.errors import Damaged, StoreUnavailable
-from sparklog.storage.fsspec.cloud import ObjectPart
-from sparklog.storage.fsspec.reads import _PIECE_BYTES, read_ranges, read_whole
+from sparklog.storage.cloud.cloud import ObjectPart
+from sparklog.storage.cloud.reads import _PIECE_BYTES, read_ranges, read_whole
 
 PIECE = _PIECE_BYTES
 
