@@ -35,7 +35,7 @@ from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.job_clock import check_clock, job_time
-from sparklog.core.maintenance.retention_rule import due_for_deletion
+from sparklog.core.maintenance.retired_objects import due_for_deletion
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column

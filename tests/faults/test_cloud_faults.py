@@ -31,7 +31,7 @@ from sparklog.host.dice import new_id
 from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
 from sparklog.storage.cloud.cloud import ObjectPart
 from sparklog.storage.cloud.failures import CloudRequestFailed
-from sparklog.storage.cloud.sending import forget_clients
+from sparklog.storage.cloud.send_once import forget_clients
 from sparklog.storage.cloud.store import CloudStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store

@@ -96,7 +96,7 @@ GUARDS: Final = (
     Guard(
         "retired-and-needed",
         "The bytes of a retired object are never deleted while another object is the same upload.",
-        "sparklog/core/maintenance/retention_rule.py",
+        "sparklog/core/maintenance/retired_objects.py",
         "    return np.setdiff1d(due, needed_by_others(state, due)) if len(due) else due",
         "    return due",
         (
@@ -220,7 +220,7 @@ GUARDS: Final = (
         "level-replicas",
         "The short way of an append is for replicas that all have the whole log.",
         "sparklog/core/decide/append.py",
-        "for key, replicas in replicas_of.items() if not is_level(replicas)}",
+        "for key, replicas in replicas_of.items() if not is_fully_replicated(replicas)}",
         "for key, replicas in replicas_of.items() if False}",
         (
             "tests/core/decide/test_append_replicas.py::test_acks_1_is_durable_on_the_leader_and_readable_once_the_others_have_it",

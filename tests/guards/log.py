@@ -410,7 +410,7 @@ GUARDS: Final = (
     Guard(
         "delete-delay",
         "Objects stay for their delay after the log forgot them: readers with an older plan go on.",
-        "sparklog/core/maintenance/retention_rule.py",
+        "sparklog/core/maintenance/retired_objects.py",
         "state.retired.due(clock_ms, topics)",
         "state.retired.due(1 << 60, topics)",
         ("tests/maintenance/space/test_retention_job.py::test_objects_go_after_the_delay_and_late_readers_are_told",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pytest
@@ -15,6 +15,7 @@ from sparklog.core.types import Slice
 from sparklog.log.index import SliceIndex
 from sparklog.log.read import object_reader
 from sparklog.log.write import segments_writer
+from sparklog.log.write.task_memory import LIMITS
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
@@ -130,5 +131,5 @@ def compacted_log(url: str | None = None, compacted: Sequence[str] = COMPACTED) 
 def small_batches() -> Iterator[None]:
     """Let segments have batches of BATCH_BYTES."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments_writer, "FULL_BATCH_BYTES", BATCH_BYTES)
+        patch.setattr(segments_writer, "LIMITS", replace(LIMITS, full_batch_bytes=BATCH_BYTES))
         yield

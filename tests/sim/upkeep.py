@@ -12,7 +12,8 @@ from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Sub
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.core.maintenance.job_clock import job_time
 from sparklog.core.maintenance.named_uploads import NamedUploads
-from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
+from sparklog.core.maintenance.retention_rule import plan_retention
+from sparklog.core.maintenance.retired_objects import due_for_deletion
 from sparklog.core.maintenance.roll_rule import plan_roll
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, Offset, StoreId, UploadId

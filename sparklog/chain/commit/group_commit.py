@@ -256,7 +256,7 @@ class GroupCommit:
                     first = self._give_up()
                     self._after_lost(first, outcome.body, now)
                 case Voided():
-                    first = self._give_up(in_doubt=True)
+                    self._give_up(in_doubt=True)
                     self._follow(caught_up(self.head, self._url, reload=True), list(self._queue))
                 case SparklogError() as error:
                     first = self._give_up()

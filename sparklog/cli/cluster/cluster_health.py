@@ -227,7 +227,8 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
     """Return the work that waits for roll, retention and deletion at time `at_ms`, as numbers by name."""
-    from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
+    from sparklog.core.maintenance.retention_rule import plan_retention
+    from sparklog.core.maintenance.retired_objects import due_for_deletion
     from sparklog.core.maintenance.roll_rule import plan_roll
 
     slices = records = 0

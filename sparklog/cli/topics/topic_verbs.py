@@ -25,7 +25,7 @@ from sparklog.options.key_value import assignment_of, config_changes, key_values
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
     from sparklog.core.describe.topic_rows import PartitionRow
-    from sparklog.core.state import ClusterState, Topic
+    from sparklog.core.state import Topic
 
 app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
@@ -114,12 +114,14 @@ def describe(topic: str = NAME) -> None:
     retention removes some of its present records. If that time has passed, the next run of retention removes them. The
     table shows only the config keys that are set on the topic or the cluster; JSON has all of them.
     """
+    from sparklog.core.describe.next_cut import next_cuts_ms
     from sparklog.core.describe.topic_rows import describe_topic
+    from sparklog.core.lookup import topic_of
 
     with connect() as cluster:
         state = cluster.connection.newest_state()
         described = describe_topic(state, topic)
-    cuts_ms = _next_cuts_ms(state, topic)
+        cuts_ms = next_cuts_ms(state, topic_of(state, topic), now_ms())
     partitions = [
         {**json_row(row), "next_cut_ms": cut_ms} for row, cut_ms in zip(described.partitions, cuts_ms, strict=True)
     ]
@@ -161,27 +163,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     behind = [f"{replica.store} {replica.lag_records}" for replica in replicas if replica.lag_records]
     shown = {**row, "replicas": [replica.store for replica in replicas], "lag_records": behind}
     return {name: shown[name] for name in _COLUMNS}
-
-
-def _next_cuts_ms(state: ClusterState, name: str) -> list[int | None]:
-    """Return, for each partition, when retention first removes some of its present records; None for never."""
-    from sparklog.core.lookup import topic_of
-    from sparklog.core.maintenance.retention_rule import expires_ms, plan_retention
-    from sparklog.core.placement.held_slices import whole_log
-    from sparklog.core.types import TopicPartition
-
-    topic, at_ms = topic_of(state, name), now_ms()
-    next_cuts_ms: list[int | None] = []
-    for partition in state.partitions_of(topic):
-        key = TopicPartition(topic.topic_id, partition.partition)
-        newest = state.slices.find(key, whole_log(partition)).columns["max_timestamp_us"]
-        cuts_ms = []
-        if len(newest) and (cut_ms := expires_ms(state.topic_config(topic), int(newest[0]))) is not None:
-            cuts_ms.append(cut_ms)
-        if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
-            cuts_ms.append(at_ms)
-        next_cuts_ms.append(min(cuts_ms, default=None))
-    return next_cuts_ms
 
 
 @app.command(

@@ -78,7 +78,7 @@ def upload_task_rows(
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
-        for store in lanes.too_slow().intersection(plan.catching_up):
+        for store in lanes.slow_stores().intersection(plan.catching_up):
             SLOW_HERE.note(_address(plan, store))
 
 

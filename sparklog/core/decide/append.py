@@ -30,7 +30,14 @@ from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, Com
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.partition_change import PartitionChange, change_from
-from sparklog.core.replication.replica_append import Acks, HeldSlice, append, appended_everywhere, committed, is_level
+from sparklog.core.replication.replica_append import (
+    Acks,
+    HeldSlice,
+    append,
+    appended_everywhere,
+    committed,
+    is_fully_replicated,
+)
 from sparklog.core.row_offsets import offset_after
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import (
@@ -306,7 +313,7 @@ def _replicas_after(
             + (" with replication=pull" if command.pull else "")
         )
     holders = [frozenset(holder.store for holder in object_.holders) for object_ in command.objects]
-    unusual = {key: None for key, replicas in replicas_of.items() if not is_level(replicas)}
+    unusual = {key: None for key, replicas in replicas_of.items() if not is_fully_replicated(replicas)}
     everywhere = frozenset.intersection(*holders) if holders else frozenset()
     if not all(everywhere.issuperset(stores) for stores in {replicas.replicas for replicas in replicas_of.values()}):
         for new in command.slices:  # slow, so only if some object is not on every replica

@@ -69,7 +69,7 @@ from sparklog.core.records import At, CommandResult, ProducerAllocated, Record
 from sparklog.core.replication.lost_records import unheard_loss
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import COMMAND_ID
-from sparklog.core.types import EntryNumber, NewObject, ProducerId
+from sparklog.core.types import EntryNumber, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -208,7 +208,8 @@ def _records(state: ClusterState, submission: commands.Submission, at: At) -> tu
 
 def _begin_positions(submission: commands.Submission) -> tuple[EntryNumber, ...]:
     """Return the chain positions at which the command and each of its uploads were begun."""
-    objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
+    command = submission.command
+    objects = command.objects if isinstance(command, commands.Append | commands.Swap) else ()
     return (submission.n0, *(object_.n0 for object_ in objects))
 
 

@@ -18,10 +18,10 @@ from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, 
 from sparklog.core.replication.partition_change import change_from
 from sparklog.core.replication.rewrites import (
     check_given_up,
-    given_up,
     move_log_start,
     rewritten_everywhere,
     swap,
+    with_records_lost,
     without,
 )
 from sparklog.core.row_offsets import records_between
@@ -81,7 +81,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
         if command.slices:
             after = swap(before, new, holders, config.min_insync_replicas)
         else:
-            after = given_up(before, new, config.min_insync_replicas)
+            after = with_records_lost(before, new, config.min_insync_replicas)
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     return SlicesSwapped(
         command.topic_id,

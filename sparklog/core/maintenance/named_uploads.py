@@ -10,7 +10,7 @@ import numpy as np
 
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Column
-from sparklog.core.types import ObjectKind, ObjectNumber, TopicId
+from sparklog.core.types import ObjectKind, TopicId
 
 UploadKeys = Column  # uint64
 
@@ -52,16 +52,3 @@ class NamedUploads:
         """
         width = 1 if self.objects <= FEW_OBJECTS else 2
         return [f"{prefix:0{width}x}" for prefix in range(16**width)]
-
-
-def needed_by_others(state: ClusterState, due: Column) -> list[ObjectNumber]:
-    """Return those of the retired objects `due` whose bytes must stay: an object that is not retired needs them.
-
-    The list may include other retired objects whose bytes must stay. Empty, unless an entry bypassed `check_uploads`.
-    """
-    needed: list[ObjectNumber] = []
-    for numbers in state.objects.duplicate_uploads(due):
-        retired = [number for number in numbers if number in state.retired]
-        if len(retired) < len(numbers):
-            needed += retired
-    return needed

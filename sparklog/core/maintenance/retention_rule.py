@@ -5,17 +5,13 @@ Even the newest slice is dropped when it is old enough: unlike Kafka's log, this
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 import numpy as np
 
 from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.describe.readable import setting_bytes, setting_ms
-from sparklog.core.maintenance.named_uploads import needed_by_others
 from sparklog.core.row_offsets import most_records
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
@@ -96,14 +92,3 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
     """Return the number of true values before the first false one."""
     stays = np.flatnonzero(~goes)
     return int(stays[0]) if len(stays) else len(goes)
-
-
-def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
-    """Return the numbers of the retired objects whose deletion delay has passed, in ascending order (R-04).
-
-    `topics`: only objects of these topics; None: of all topics. The delay of an object began with the entry that
-    retired it. For a deletion, `clock_ms` must come from `job_time`, never from a user, because readers may read a
-    retired object until the delay ends. An object whose bytes another object needs is not due.
-    """
-    due = state.retired.due(clock_ms, topics)
-    return np.setdiff1d(due, needed_by_others(state, due)) if len(due) else due

@@ -44,7 +44,7 @@ class HeldSlice(msgspec.Struct, frozen=True):
     holders: frozenset[StoreId]
 
 
-def is_level(value: Replication) -> bool:
+def is_fully_replicated(value: Replication) -> bool:
     """True if all replicas are in sync and have the whole log, there is a leader, and no move is under way.
 
     This is the usual case. If an append is on all replicas, `appended_everywhere` then gives its whole effect, whatever

@@ -69,7 +69,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
     )
 
 
-def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
+def with_records_lost(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
     """Return the replicas after the slices in `at`, whose records are all lost, were replaced by a gap (see `without`).
 
     A gap counts as held by every replica, so this needs no leader. If no replica had every committed record before,

@@ -35,8 +35,8 @@ from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_o
 from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.row_sizes import raw_sums
 from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.log.write.task_memory import LIMITS
 
-FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones
 _MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
 _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
@@ -146,7 +146,7 @@ class SegmentsWriter:
         self._pending.append(rows)
         sums = raw_sums(rows)
         self._pending_bytes += int(sums[-1] - sums[0])
-        if self._pending_bytes >= FULL_BATCH_BYTES:
+        if self._pending_bytes >= LIMITS.full_batch_bytes:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
@@ -167,7 +167,7 @@ class SegmentsWriter:
             return
         rows = joined(self._pending)
         self._pending, self._pending_bytes = [], 0
-        for start, end in cuts(raw_sums(rows), FULL_BATCH_BYTES * 4 // 3):
+        for start, end in cuts(raw_sums(rows), LIMITS.largest_batch_bytes):
             self._encode(rows.slice(start, end - start))
 
     def _encode(self, rows: pa.RecordBatch) -> None:

@@ -289,7 +289,7 @@ class StoreLanes:
         """Return the reason, as a short text, for each store that was given up."""
         return {store: reason(error) for store, error in self.errors().items()}
 
-    def too_slow(self) -> frozenset[StoreId]:
+    def slow_stores(self) -> frozenset[StoreId]:
         """Return the stores that were given up because they delayed the task for too long."""
         return frozenset(store for store, error in self.errors().items() if isinstance(error, RequestTimedOut))
 

@@ -13,7 +13,7 @@ from google.auth.transport.requests import Request
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.cloud.sending import CONNECT_S, TOKEN_S
+from sparklog.storage.cloud.send_once import CONNECT_S, TOKEN_S
 
 SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
 

@@ -22,7 +22,7 @@ from sparklog.host.deadline import Deadline
 from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
 from sparklog.storage.cloud.cloud import ListedObject, ObjectPart, Page
 from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.cloud.sending import CONNECT_S, TOKEN_S, client_of, new_session
+from sparklog.storage.cloud.send_once import CONNECT_S, TOKEN_S, client_of, new_session
 from sparklog.storage.cloud.settings import AzureSettings
 from sparklog.storage.parallel import in_parallel
 

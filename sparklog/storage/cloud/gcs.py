@@ -24,7 +24,7 @@ from sparklog.storage.cloud.access_tokens import SCOPE, AccessTokens
 from sparklog.storage.cloud.bodies import PIECE_BYTES, Body
 from sparklog.storage.cloud.cloud import ListedObject, ObjectPart, Page
 from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.cloud.sending import CONNECT_S, SENT_BYTES, client_of, new_session
+from sparklog.storage.cloud.send_once import CONNECT_S, SENT_BYTES, client_of, new_session
 from sparklog.storage.cloud.settings import GcsSettings
 
 _WRITE_ID: Final = "sparklog-write"

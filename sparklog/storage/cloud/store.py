@@ -7,7 +7,7 @@ was lost.
 
 A body of more than 8 MiB is kept in a temporary file until it is complete. Then it is sent to Google in one request,
 and to Azure in blocks that become an object under the same condition. Every call has a deadline.
-conditional_write.py alone decides which requests are repeated, and when: sending.py sends each request once.
+conditional_write.py alone decides which requests are repeated, and when: send_once.py sends each request once.
 """
 
 from __future__ import annotations

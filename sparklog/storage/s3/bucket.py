@@ -164,11 +164,11 @@ class Bucket:
         send: Callable[[Deadline], object],
         *,
         more_ms: int = 0,
-        sole_writer: bool = False,
+        always_looks: bool = False,
     ) -> None:
         """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        `sole_writer`: no other writer uses this key. Then the write ids are compared even if the first attempt finds
+        `always_looks`: for a key that no other writer uses. The write ids are compared even if the first attempt finds
         the key taken, because a proxy may have sent the request twice.
         """
         write = ConditionalWrite(
@@ -178,7 +178,7 @@ class Bucket:
             send,
             lambda deadline: self._write_id_of(key, deadline),
             lambda failed, wanted: self.error(failed, wanted, writing=True),
-            always_looks=sole_writer,
+            always_looks=always_looks,
         )
         write.run(self.deadline(more_ms))
 

@@ -25,10 +25,10 @@ _MOST_PARTS: Final = 10_000
 _MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 
 
-def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
+def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, always_looks: bool = False) -> None:
     """Send a conditional PUT, with the same bytes each time, until its outcome is known or the deadline passes.
 
-    `sole_writer`: no other writer uses this key. Raises the errors of `ObjectStore.put_if_absent`.
+    `always_looks`: see `Bucket.write_if_absent`. Raises the errors of `ObjectStore.put_if_absent`.
     """
     write_id = new_id()
     bucket.write_if_absent(
@@ -36,7 +36,7 @@ def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer:
         write_id,
         lambda deadline: bucket.put_once_if_absent(key, write_id, body, deadline),
         more_ms=len(body) * _MS_PER_MIB // (1024 * 1024),
-        sole_writer=sole_writer,
+        always_looks=always_looks,
     )
 
 
@@ -110,14 +110,14 @@ class S3Upload:
             if self._removed:
                 raise StoreUnavailable(f"wanted to publish {self._key}, found that it was removed as abandoned")
             if self._upload_id is None:
-                put_whole(self._bucket, self._key, self._part, sole_writer=True)
+                put_whole(self._bucket, self._key, self._part, always_looks=True)
                 return
             if self._part:
                 self._send_part()
             while self._sending:
                 self._await_part()
             complete = partial(self._bucket.complete_once_if_absent, self._key, self._upload_id, self._sent)
-            self._bucket.write_if_absent(self._key, self._write_id, complete, sole_writer=True)
+            self._bucket.write_if_absent(self._key, self._write_id, complete, always_looks=True)
             self._upload_id = None
         finally:
             self.abort()

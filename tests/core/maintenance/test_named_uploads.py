@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.maintenance.named_uploads import NamedUploads, needed_by_others
-from sparklog.core.maintenance.retention_rule import due_for_deletion
+from sparklog.core.maintenance.named_uploads import NamedUploads
+from sparklog.core.maintenance.retired_objects import due_for_deletion, needed_by_others
 from sparklog.core.types import NamedObject, ObjectNumber, Offset, TopicId
 from tests.core.planned_log import PlannedLog
 

@@ -7,11 +7,11 @@ import pytest
 from sparklog.core.commands import DeleteTopic, MoveLogStart
 from sparklog.core.maintenance.retention_rule import (
     RetentionCut,
-    due_for_deletion,
     expired_below_us,
     expires_ms,
     plan_retention,
 )
+from sparklog.core.maintenance.retired_objects import due_for_deletion
 from sparklog.core.types import Offset
 from tests.core.planned_log import PlannedLog
 

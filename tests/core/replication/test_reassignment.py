@@ -9,7 +9,7 @@ from sparklog.core.replication.election import elect
 from sparklog.core.replication.isr import LogEndReport, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
-from sparklog.core.replication.replica_append import Acks, append, is_level
+from sparklog.core.replication.replica_append import Acks, append, is_fully_replicated
 from sparklog.core.replication.replica_invariants import check, check_step
 from sparklog.core.replication.store_changes import fence, min_isr_changed, reachable_changed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
@@ -102,7 +102,7 @@ def test_no_silent_store_follows_a_leader_that_goes() -> None:
 def test_a_write_on_all_replicas_ends_a_move_that_waited() -> None:
     """c was elected while a led on; both are in sync and have all."""
     waiting = partition({"c": 9, "a": 9}, "ca", leader="c", hw=9, adding="c", removing="a")
-    assert not is_level(waiting)
+    assert not is_fully_replicated(waiting)
     after = append(waiting, [held(1, "ca")], Acks.ALL, LeaderEpoch(0), 1)
     assert (roles(after), after.removing) == ("c:c", ())
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.core.errors import DataLoss, StoreReadOnly
-from sparklog.core.maintenance import retention_rule
+from sparklog.core.maintenance import retired_objects
 from sparklog.core.tables.column_blocks import Column
 from sparklog.maintenance import job_frame
 from sparklog.maintenance.job_report import WorkOutcome
@@ -100,7 +100,7 @@ def test_without_the_delay_check_a_reader_inside_the_delay_would_lose_records(
     """The test above with the guard taken out: it can see the fault."""
 
     def at_once(state: object, clock_ms: int, topics: object = None) -> Column:
-        return retention_rule.due_for_deletion(state, 2**62, topics)  # type: ignore[arg-type]
+        return retired_objects.due_for_deletion(state, 2**62, topics)  # type: ignore[arg-type]
 
     monkeypatch.setattr(job_frame, "due_for_deletion", at_once)
     log.topic("t", retention_ms=DAY_MS, file_delete_delay_ms=60_000)

@@ -110,6 +110,9 @@ final class BodyReads {
       Interruption.restore();
       throw new IOException(error);
     } catch (ExecutionException error) {
+      if (error.getCause() instanceof IOException failure) {
+        throw failure; // its class says whether the store failed or the object (Holder.hasFailed)
+      }
       throw new IOException(error.getCause());
     }
   }

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from sparklog.storage.cloud.failures import CloudFailure, CloudRequestFailed
-from sparklog.storage.cloud.sending import new_session
+from sparklog.storage.cloud.send_once import new_session
 from tests.servers.local_server import free_port
 
 Answer = Callable[[socket.socket], None]
