@@ -2,6 +2,9 @@
 
 Nothing else changes a state, except that `Draft.end_entry` (chain/head.py) sets `n`, `time_ms` and `coordinator` at the
 end of each entry.
+
+All that is computed here and in the functions that this file calls, such as `appended_everywhere`, is part of the
+format: a change of it changes the meaning of old entries.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ class Voided(msgspec.Struct, frozen=True):
 
 
 class Claim:
-    """Puts `body` into slot `n`, or learns which entry is there. `url` is for messages.
+    """Puts `body` into slot `n`, or learns which entry is there. `deadline_ms` is on the monotonic clock.
+
+    `timeout_ms` and `url` are for messages.
 
     `is_there`: True once the slot is known to hold this entry. The entry counts only if its block has no void mark.
     """

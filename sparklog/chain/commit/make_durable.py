@@ -18,8 +18,8 @@ from sparklog.storage.keys import entry_key
 def made_durable(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
     """Make the newest entry of `head` durable by putting its own bytes again, and return its number.
 
-    If `with_mirrors`, also put it on mirrors, and repeat that until `deadline_ms` if it fails. An entry that was
-    deleted as old is not put again, since a snapshot covers it. Raises the store's errors, and what
+    If `with_mirrors`, also put it on mirrors, and repeat that until `deadline_ms`, on the monotonic clock, if it fails.
+    An entry that was deleted as old is not put again, since a snapshot covers it. Raises the store's errors, and what
     `mirror_wait.mirrored` raises.
     """
     body: bytes | None = None

@@ -25,7 +25,11 @@ log = logging.getLogger("sparklog")
 
 
 class BufferShare:
-    """Bytes that a flush occupies in the producer's buffer. If a flush is divided, its parts use one of these."""
+    """The bytes that a flush occupies in the producer's buffer. If a flush is divided, its parts share one object.
+
+    `bytes_left`: bytes that are not free yet. `records_left`: records that are not settled yet; 0 until
+    `Sending.route` has counted them.
+    """
 
     __slots__ = ("bytes_left", "records_left")
 

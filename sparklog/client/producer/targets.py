@@ -24,7 +24,10 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class SendOptions(TypedDict, total=False):
-    """The options of each `send`, which all forward them to `SendableTopics.record`: see `Producer.send`."""
+    """Options of one record: each method `send` takes them, and passes them to `SendableTopics.record`.
+
+    See `Producer.send`, which alone also takes `max_block_ms`.
+    """
 
     key: object
     headers: Sequence[Header] | None

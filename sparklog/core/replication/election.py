@@ -36,7 +36,8 @@ def with_leader(
     reachable replica with every committed record (rule E1). If there is none, `unclean` allows the reachable replica
     with the longest log. There is at most one election.
 
-    `before`: the value before the change. `ineligible`: stores that can't be in the ELR, because they may have lost
+    `before`: the value before the change. `changed`: the value after it, not settled yet. `reachable`: the stores that
+    may lead, neither fenced nor silent. `ineligible`: stores that can't be in the ELR, because they may have lost
     records. With `rewritten`, the version rises in any case.
     """
     leader = changed.leader if changed.leader in changed.isr else None

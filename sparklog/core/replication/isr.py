@@ -45,7 +45,8 @@ def report(
     If the partition has no leader, a reachable replica that has every committed record is elected (rule E1).
     `registrations` are the numbers of the stores that are registered and not fenced. A `silent` store is not elected. A
     report never lowers a LEO (rule F2), so a late or repeated report changes nothing. Raises FencedLeaderEpoch,
-    UnknownLeaderEpoch, InvalidUpdateVersion, StaleBrokerEpoch, OffsetOutOfRange.
+    UnknownLeaderEpoch, InvalidUpdateVersion, StaleBrokerEpoch, OffsetOutOfRange, and NotLeaderOrFollower if the store
+    has no replica of the partition.
     """
     check_view(value, reported.leader_epoch, reported.version)
     store = reported.store

@@ -10,11 +10,11 @@ from sparklog.core.types import LeaderEpoch
 
 
 def end_of_leader_epoch(state: ClusterState, topic: Topic, partition: int, leader_epoch: int) -> EpochEnd | None:
-    """Return the greatest leader epoch in a partition's history up to `leader_epoch`, and its end (L-05).
+    """Return the greatest leader epoch in a partition's history up to `leader_epoch`, and its end.
 
     The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
-    greater one begins. Returns None for an epoch that has not begun. Raises InvalidInput (a negative epoch),
-    UnknownTopicOrPartition.
+    greater one begins. If `leader_epoch` is older than the history, returns it with the start of the history as its
+    end. Returns None for an epoch that has not begun. Raises InvalidInput (a negative epoch), UnknownTopicOrPartition.
     """
     if leader_epoch < 0:
         raise InvalidInput(f"a leader epoch is 0 or greater, found {leader_epoch}")

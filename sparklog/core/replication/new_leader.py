@@ -12,8 +12,9 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 def led_by(value: Replication, leader: StoreId) -> ReplicationChange:
     """Open the next epoch with `leader`, at the next offset (rule E3), and forget slices above its LEO (rule E4).
 
-    The offsets of these slices are never used again. So every replica whose LEO is at or above the leader's gets the
-    next offset as its LEO. The result is not settled yet: its ELR, HW and version are still the old ones.
+    The offsets of these slices are never used again. They become a gap, which counts as held by every replica: one
+    whose LEO is at or above the leader's gets the next offset as its LEO. The result is not settled yet: its ELR, HW
+    and version are still the old ones.
     """
     end, next_offset = value.log_end(leader), value.next_offset
     epoch = LeaderEpoch(value.leader_epoch + 1)

@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and `with_derived_marks`, which ends every change: ELR, HW and version."""
+"""The replicas of one partition as a value, and `with_derived_marks`, which settles a change: ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 class Replication(msgspec.Struct, frozen=True, array_like=True):
     """The replicas of a partition: their stores, their leader and its epoch, and how much of the log each replica has.
 
-    `replicas` are in order of preference for the lead. `log_ends[i]` is the LEO of `replicas[i]`: the end of the
-    contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
-    replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss,
-    assignment or ISR change. During a move, `replicas` are the new ones followed by those that are `removing`. `lost`
-    are ranges below HW: given up by an unclean election, or by an operator because they were damaged. Reading them
-    raises DataLoss. `arrived` are replicas that a move added, each with the partition's next offset at that time, until
-    they have everything below that offset.
+    `replicas` are in order of preference for the lead, the preferred leader first. During a move, they are the replicas
+    after the move, in their new order, followed by those that are `removing`. `log_ends[i]` is the LEO of
+    `replicas[i]`: the end of the contiguous part of the log that this store holds; a gap in the offsets counts as held.
+    `next_offset` is the end of the log: the offset of the next record. `leader` is None while no replica may lead.
+    `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss, assignment or ISR
+    change. `lost` are ranges below HW: given up by an unclean election, or by an operator because they were damaged.
+    Reading them raises DataLoss. `arrived` are replicas that a move added, each with the partition's next offset at
+    that time, until they have everything below that offset.
     """
 
     replicas: tuple[StoreId, ...]
@@ -97,7 +98,10 @@ def with_derived_marks(
     ineligible: Collection[StoreId] = (),
     rewritten: bool = False,
 ) -> Replication:
-    """Return `changed` with the ELR, HW and version that follow from its ISR and from `before`. Every change ends here.
+    """Settle `changed`: return it with the ELR, HW and version that follow from its ISR and LEOs, and from `before`.
+
+    Every change ends here, except `appended_everywhere` and, in rewrites.py, `rewritten_everywhere`, `move_log_start`
+    and `without`.
 
     `ineligible` stores may have lost records, so they can't be in the ELR. With `rewritten`, the version rises even if
     neither the ISR nor the replicas changed.

@@ -1,7 +1,8 @@
 """The change of a partition's replicas in a record: the fields that differ, with their new values.
 
-A record has the outcome of a transition and not its reason, so that `apply` need not repeat any rule. Usually an append
-or a rewrite is on every replica. Then the offsets alone give the outcome, and the record has no change.
+A record has the outcome of a transition and not its reason, so `apply` need not know the rule. For an append, a rewrite
+and a new log start, `apply` computes the usual outcome itself: `appended_everywhere`, `rewritten_everywhere`,
+`move_log_start`. Then the change has only what differs from that; usually nothing does, and the record has no change.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ def move(
 
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
     way. A move to the same replicas in another order is done at once. `usable`: the stores that new replicas may be put
-    on. `empty_end`: the LEO of a new replica, which has no record yet. A `silent` store does not become the leader.
+    on. `empty_end`: the LEO of a new replica, which has no record yet: the log start, or the end of a gap that begins
+    there. A `silent` store does not become the leader.
 
     Raises InvalidReplicaAssignment if the target is not valid, or if no replica that may lead without a loss would
     stay; NotEnoughReplicas if too few in-sync replicas would stay; PreferredLeaderNotAvailable if the leader would go

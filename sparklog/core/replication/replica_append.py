@@ -59,7 +59,11 @@ def is_fully_replicated(value: Replication) -> bool:
 
 
 def appended_everywhere(value: Replication, end: Offset) -> Replication:
-    """Return the replicas after an append that every member of the ISR has: the log and HW end at `end`."""
+    """Return the value that `apply` assumes after an append: the log, HW and the LEOs of the ISR are at `end`.
+
+    It is the true one if `is_level` and the append is on all replicas. Otherwise it may be wrong: below min ISR, for
+    example, HW stays. So a record stores the fields in which the true value, that of `append`, differs from this one.
+    """
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:

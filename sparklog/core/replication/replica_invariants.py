@@ -33,12 +33,15 @@ from sparklog.core.types import StoreId
 
 
 def check(value: Replication, min_isr: int) -> None:
-    """Raise an AssertionError with each broken invariant of `value`, by number."""
+    """Raise AssertionError if `value` breaks any of the invariants 1 to 8. The message lists the numbers of these."""
     _raise_if_any(broken(value, min_isr), str(value))
 
 
 def check_step(before: Replication, after: Replication, min_isr: int) -> None:
-    """Raise an AssertionError with each broken invariant of the step from `before` to `after`, by number."""
+    """Raise AssertionError if the step from `before` to `after` breaks any of the invariants 9 to 12.
+
+    The message lists the numbers of these. The two values themselves are not checked.
+    """
     _raise_if_any(violations(before, after, min_isr), f"{before}\n{after}")
 
 

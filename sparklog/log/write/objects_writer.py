@@ -56,9 +56,13 @@ class _Pending:
 class ObjectsWriter:
     """Writes the objects of one topic to the stores of `holders`. Not thread-safe.
 
+    Call `add`, then `encode_if_full`, `unpin` and `stream`, any number of times; at the end `close`. `close` may also
+    be called in between: the next record begins another object. `stream` and `close` raise what an upload raises.
+
     Within a partition, records keep the order in which they were added, even across objects. `written` has the uploaded
-    objects in the order of writing, each with its slices, ascending by partition. A slice's `object_index` is a
-    position in this list. `new_upload_id` is called once for each attempt to upload an object.
+    objects in the order of writing, each with its slices, ascending by partition. An object is added to it when `task`
+    has waited for its upload. A slice's `object_index` is a position in this list. `new_upload_id` is called once for
+    each attempt to upload an object.
     """
 
     def __init__(
@@ -225,7 +229,10 @@ class ObjectsWriter:
 
 
 class TaskObjects:
-    """The objects of one task, which take `memory`. Not thread-safe. Add each new ObjectsWriter to `writers`."""
+    """All objects of one task. `memory` counts the bytes they occupy. Not thread-safe.
+
+    Add each new ObjectsWriter to `writers`. Both methods raise what an upload raises.
+    """
 
     def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
         self.lanes = lanes

@@ -39,7 +39,8 @@ class OpenObject:
 
     Append all batches of one partition before those of the next, with the columns of `schema`. `named` gives the
     object's name and its intended stores; sizes and checksums are computed here. `batch_bytes` is the size of the
-    batches so far, without the file's header and footer: `segment.bytes` limits it.
+    batches so far, without the file's header and footer. It has no limit here: the caller keeps it within its own, such
+    as `segment.bytes`.
 
     With `here`, which needs a single store, the calling thread does all work. Otherwise each store has a thread for it.
 
@@ -164,7 +165,10 @@ def not_yet_written(
     base_offset: Offset | None = None,
     leader_epoch: LeaderEpoch | None = None,
 ) -> NewObject:
-    """Describe an object for `OpenObject`: its name and its intended stores. Sizes and checksums are 0."""
+    """Describe an object for `OpenObject`: its name and its intended stores. Sizes and checksums are 0.
+
+    For a SEGMENT, also give `partition`, `base_offset` and `leader_epoch`; for an APPEND, none of these.
+    """
     return NewObject(
         kind=kind,
         n0=n0,
@@ -182,7 +186,10 @@ def not_yet_written(
 
 
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
-    """Return the slices of a whole object, one for each of its partitions, in the order of their bytes."""
+    """Return the slices of a whole object, one for each of its partitions, in the order of their bytes.
+
+    `object_index`: the object's position in the list of objects of the command that is to name it.
+    """
     firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
     ends = np.append(firsts[1:], len(index))
     slices = []

@@ -14,8 +14,8 @@ from sparklog.log.write.row_sizes import Sizes
 def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[tuple[int, int]]:
     """Divide the rows, in order, into ranges [start, end) of about equal size within the limits.
 
-    A row larger than `limit_bytes` gets a range of its own. `sums`: from `raw_sums`. `limit_rows`: the most rows of a
-    range (None: no limit).
+    `sums`: from `raw_sums`. `limit_bytes`: maximum size of a range in raw bytes, more than 0; a larger row gets a range
+    of its own. `limit_rows`: maximum number of rows in a range, more than 0 (None: no limit).
     """
     rows = len(sums) - 1
     ranges = []

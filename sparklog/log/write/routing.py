@@ -92,7 +92,11 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
 
 
 def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
-    """Return the partition of each row, or a single number if all rows have the same. For the arguments see `split`."""
+    """Return the partition of each row, or a single number if all rows have the same.
+
+    The partitions of n rows are uint16[n] if each number fits, else int32[n]. There must be at least one row; for the
+    arguments see `split`. Raises UnknownTopicOrPartition for a partition out of range.
+    """
     if partitions == 1 and "partition" not in rows.schema.names:
         return 0
     given = _given_partitions(rows, topic, partitions)

@@ -27,11 +27,11 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> Non
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None, header_bytes: int = 0) -> Sizes:
-    """Return the bytes of keys, values and headers in the rows before each row number in `at`.
+    """Return the bytes of keys, values and headers in the rows before each row number in `at`, as int64[len(at)].
 
-    By default, `at` has the number of each row, and of the end. Each header counts `header_bytes` more. The first
-    element can differ from 0, so only differences matter. If a null key, value or header still has bytes in its buffer,
-    they are counted too.
+    A row number is from 0 to the number of rows, which means the end. By default, `at` has all of them. Each header
+    counts `header_bytes` more. The first element can differ from 0, so only differences matter. If a null key, value or
+    header still has bytes in its buffer, they are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = buffer_offsets(rows.column("key"))[places].astype(np.int64)

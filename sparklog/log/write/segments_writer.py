@@ -76,10 +76,10 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
-    """Return `rows`, stored rows of `slice`, with the timestamps that readers see in the timestamp column.
+    """Return stored rows with the timestamps that readers see: the append time of their slice, or those in the column.
 
-    If the slice's timestamps are append times, the column is replaced. The first columns of `rows` are those of
-    `RAW_SCHEMA`.
+    The append time replaces the column's values if the slice's timestamps are APPEND_TIME. The first columns of `rows`
+    are those of `RAW_SCHEMA`.
     """
     if slice.timestamp_source is not TimestampSource.APPEND_TIME:
         return rows
@@ -92,9 +92,11 @@ class SegmentsWriter:
 
     A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
     `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
-    too, and some offsets may have no record. The slice of a segment also covers such offsets before each of its
-    records. `finish` may extend the last slice over such offsets after its last record. Leaving the context before
-    `finish` drops the open segment.
+    too, and some offsets may be empty: without a record. A slice includes the empty offsets before each of its records.
+    `finish` may extend the last slice over empty offsets after its last record. Leaving the context before `finish`
+    drops the open segment.
+
+    The methods raise what an upload raises, and ValueError if the offsets in the column go back.
     """
 
     def __init__(

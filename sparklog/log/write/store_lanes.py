@@ -33,18 +33,21 @@ _SYSTEM = SystemClock()
 
 
 class OpensStores(Protocol):
-    """Opens stores by id, such as `log.cluster_stores.Stores`."""
+    """Opens stores by id, such as `log.cluster_stores.Stores`.
+
+    `get` raises KeyError for an unknown id, and the errors of opening a store.
+    """
 
     def get(self, store: StoreId) -> ObjectStore: ...
 
 
 @dataclass(slots=True, eq=False)
 class StoreLane:
-    """One store of a task, and its work, which one thread performs.
+    """One store of a task, and its work.
 
     `failure` is the reason why the store was given up, or None. `held_up_ms` is the total time that the task has waited
     for this store while another one was ahead; `limit_ms` is its limit. `incarnation` is the store's registered
-    INCARNATION. `works`: begun and not ended. `has_thread`: a thread performs those that no caller performs.
+    INCARNATION. `works`: begun and not yet finished. `has_thread`: a thread runs those that no caller runs.
     """
 
     store: StoreId
@@ -59,8 +62,9 @@ class StoreLane:
 class StoreWork:
     """Work on one store, such as the copy of an object. `StoreLanes` performs it.
 
-    `steps` is the work: it yields when it has nothing to do until `is_ready`. It is closed early if the store or the
-    work is given up. `here`: the calling thread performs it, not the thread of the lane. `dropped`: it was given up.
+    `steps` is the work. It yields while there is nothing to do, and continues once `is_ready`. It is closed early if
+    the store or the work is given up. `here`: the calling thread performs it, not the thread of the lane. `dropped`:
+    this work was abandoned; the store may still do other work.
     """
 
     def __init__(self, lanes: StoreLanes, lane: StoreLane) -> None:
@@ -90,7 +94,7 @@ W = TypeVar("W", bound=StoreWork)
 
 
 class StoreLanes:
-    """The lanes of one task, as a context: when it ends, all stores are given up, with all work that has not ended.
+    """Context manager of one task's stores. On exit, abandons unfinished work, and gives up all stores.
 
     Call all methods but `opened` and `note_progress` from one thread.
 
@@ -335,8 +339,9 @@ def reason(failure: BaseException) -> str:
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
     """Return one error for a write that failed on every store. Its type is that of a retriable error, if there is one.
 
-    Its message names all stores. But if there is only one store, its error is returned unchanged. So is an interrupt:
-    any error that is not an `Exception`.
+    `failures`: at least one. Its message names all stores. Its type is StoreUnavailable if none of them is a
+    SparklogError. But if there is only one store, its error is returned unchanged. So is an interrupt: any error that
+    is not an `Exception`.
     """
     for _, failure in failures:
         if len(failures) == 1 or not isinstance(failure, Exception):

@@ -20,7 +20,7 @@ class WriterLimits:
     `live_bytes`, which are of raw rows and encoded batches together.
 
     Gathering: the rows of all partitions of a topic are collected together up to a limit, and then split by partition.
-    The limit is `gather_rows` in total: enough for vector operations to pay, and few enough to fit the processor's
+    The limit is `gather_rows` in total: enough for vector operations to pay off, and few enough to fit the processor's
     caches. With many partitions, it is their number times `gather_rows_per_partition` if that is more, because
     splitting off a partition's rows costs as much as some tens of rows. The limit is at most `most_gathered_rows`. The
     rows are also split once they reach `gather_bytes` in total. Records without a key go to the next partition after
@@ -34,8 +34,8 @@ class WriterLimits:
     smaller. With one partition, encoded batches are handed to its stores each time they reach `streamed_from_bytes`.
 
     Memory: pending rows may be Arrow slices of larger batches, and keep these in memory. If the batches exceed the
-    pending rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory
-    stays under `live_bytes`.
+    pending rows by more than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. The writer waits for
+    running uploads while `live_bytes` would be exceeded.
     """
 
     gather_rows: int = 8_192
@@ -91,6 +91,10 @@ class _Uploading(NamedTuple):
 
 class TaskMemory:
     """Counts the memory of one task, and waits for uploads to bound it. Not thread-safe.
+
+    The writers of the task change the counts. They call `make_room` before they take or copy rows,
+    `make_room_for_upload` before they close an object, and then `uploads`; at the end, `TaskObjects` calls `await_all`.
+    A call that waits for an upload raises what the upload raises.
 
     `open_partitions`: partitions that have records in open objects. `pending_bytes`: raw rows that wait to be encoded.
     `held_bytes`: encoded batches of open objects. `streamed_bytes`: those already handed to the stores, of the objects

@@ -39,6 +39,8 @@ class LookOrder(msgspec.Struct, frozen=True):
 def look_at_objects(payload: bytes) -> bytes:
     """Task: look at the objects of a LookOrder, and return the sightings of each.
 
+    `payload` is the LookOrder in msgpack. The result is a `list[Sightings]` in msgpack, in the order of the objects.
+
     Once FAILURES_IN_A_ROW objects in a row could not be read on a store, the task asks that store for no more objects.
     """
     order = msgspec.msgpack.decode(payload, type=LookOrder)
@@ -74,8 +76,8 @@ def look(
 ) -> list[tuple[ObjectToVerify, Sightings]]:
     """Look at objects on their stores, with a task for each pack. Return each object with its sightings, in order.
 
-    `repair`: look in order to repair them, as `look_at` does with `incarnations`. Raises BrokerIdNotRegistered, and
-    errors of running tasks.
+    `repair`: look in order to repair them, as `look_at` does with `incarnations`. This also deletes damaged indexes of
+    whole objects, and writes them again. Raises BrokerIdNotRegistered, and errors of running tasks.
     """
     state = frame.connection.newest_state()
     addresses = frame.connection.addresses(state)

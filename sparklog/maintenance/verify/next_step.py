@@ -41,7 +41,7 @@ class Refetch(msgspec.Struct, frozen=True):
     """Fetch the copy of `store` again, from `source`, or if that is None from any holder.
 
     `counted`: the chain says that the store has the copy, so its loss is reported first. `unheld`: the chain says that
-    no store has some slice of the object, so it does not expect the copy until it is reported.
+    at least one slice of the object has no holder, so it does not expect the copy until it is reported.
     """
 
     store: StoreId
@@ -71,8 +71,8 @@ class Standing(msgspec.Struct, frozen=True):
     """The copies of an object according to the chain.
 
     `holders`: the stores that have it. `replicas`: the stores that can be asked for it, because they are not fenced and
-    have replicas of its partitions. `fenced`: stores that can't be asked, and may have it whole. `unheld`: no store has
-    some slice of it.
+    have replicas of its partitions. `fenced`: stores that can't be asked, and may have it whole. `unheld`: at least one
+    slice of it has no holder.
     """
 
     holders: frozenset[StoreId] = frozenset()
@@ -85,9 +85,10 @@ class Case(msgspec.Struct, frozen=True):
     """An object, and what this run has seen and decided about it.
 
     `found`: the damage that led to the case. `lacking`: the stores that lack the object according to the chain, at the
-    time of the plan. `sightings`: what was seen since, oldest first. The first one of a store is from before any fetch,
-    and each further one from after one; if that has a `check` and an `error`, the error is why the store's replicas
-    could not be filled. `closed`: the stores about whose copies nothing more is done.
+    time of the plan. `sightings`: what was seen since, oldest first. A store's first sighting precedes all fetches of
+    its copy for this case; each later one follows a fetch. If a later one has a `check` and an `error`, the error is
+    the reason why the store's replicas could not be filled. `closed`: the stores about whose copies nothing more is
+    done.
     """
 
     object: ObjectToVerify

@@ -49,9 +49,10 @@ def run_recovery(
 ) -> JobReport:
     """Check the objects above the recovery points, and repair damaged ones. With `full`, check all objects.
 
-    With `stores`, only objects on these stores are checked. With `accept_loss`, records that no store can provide any
-    more become a gap in the log: reading there raises DataLoss. Raises BrokerIdNotRegistered, UnknownTopicOrPartition,
-    ClusterNotFound, and any error of reading the chain.
+    A recovery point is an object number for each store; Kafka's is an offset for each partition. With `stores`, only
+    objects on these stores are checked. With `accept_loss`, records that no store can provide any more become a gap in
+    the log: reading there raises DataLoss. Raises BrokerIdNotRegistered, UnknownTopicOrPartition, ClusterNotFound, and
+    any error of reading the chain.
     """
     return run_job(RecoveryJob(stores, full=full, accept_loss=accept_loss), cluster_url, **options)
 

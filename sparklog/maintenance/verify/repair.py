@@ -58,7 +58,11 @@ class StoreInRun:
 
 
 class Repair:
-    """Repairs the copies on the `stores` of one run, and notes there what is whole. Calls `note` with each outcome."""
+    """Repairs damaged and missing copies in one run. Call `run` once.
+
+    `stores`: the stores that the run is to repair. Each object that is whole there in the end is added to their
+    `StoreInRun.whole`. `note` is called with each outcome.
+    """
 
     def __init__(self, frame: JobFrame, stores: Mapping[StoreId, StoreInRun], note: Note, *, accept_loss: bool) -> None:
         self._frame = frame

@@ -1,4 +1,4 @@
-"""The interface between store.py and one kind of cloud storage: single requests, each sent once."""
+"""The interface between store.py and one kind of cloud storage: requests, none of which is sent a second time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from sparklog.storage.cloud.bodies import Body
 
 @dataclass(frozen=True, slots=True)
 class ListedObject:
-    """One object of a listing, under its full name in the bucket."""
+    """One object of a listing, under its full name in the bucket.
+
+    `modified_ms`: the time of its last change by the cloud's clock, in ms since the epoch.
+    """
 
     name: str
     size_bytes: int
@@ -55,7 +58,10 @@ class Cloud(Protocol):
     starts_listings_anywhere: bool  # True if `list_page` obeys `start`
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
-        """Write an object if the name is free, with `write_id` in its metadata."""
+        """Write an object if the name is free, with `write_id` in its metadata.
+
+        A large body goes to Azure in several requests. Raises CloudRequestFailed with EXISTS if the name is taken.
+        """
         ...
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
@@ -80,8 +86,9 @@ class Cloud(Protocol):
         """Return one page of the objects whose names begin with `prefix` and are not less than `start`.
 
         If the field `starts_listings_anywhere` is False, `start` is ignored. `token` comes from the page before; None
-        asks for the first page. With `by_folder`, names with a '/' after the prefix are not listed: the page has their
-        folders instead, each once.
+        asks for the first page. A page may be short, or even empty, although more follow: Google's has at most two
+        names if there is a `start`. With `by_folder`, names with a '/' after the prefix are not listed: the page has
+        their folders instead, each once.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""HTTP requests to clouds: each is sent exactly once, and ends by its own deadline.
+"""HTTP requests to clouds: each is sent at most once, and ends by its own deadline.
 
 The clouds' libraries send their requests by sessions of the library requests. Those sessions use `SendOnce`.
 """
@@ -35,8 +35,8 @@ Client = TypeVar("Client")
 def client_of(make: Callable[..., Client], *settings: object) -> Client:
     """Return this process's client for `settings` and the current environment variables.
 
-    The first call for them gets it from `make`. A forked process makes its own clients, because connections can't be
-    shared.
+    The first call for them gets it from `make`, and it is kept until the process ends, or until `forget_clients`. The
+    `settings` must be hashable. A forked process makes its own clients, because connections can't be shared.
     """
     here = tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith(_VARIABLES)))
     client: Client = _client(make, settings, os.getpid(), here)

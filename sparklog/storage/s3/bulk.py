@@ -1,8 +1,8 @@
 """Requests that are sent once, or have large bodies: over a plain connection, from or into the caller's memory.
 
-docs/benchmarks-s3.md compares this way with other clients. It was chosen because it takes the least processor time per
-MiB, a forked process needs none of its parent's connections, every wait has its own limit, and an answer is checked
-before its body is read.
+A plain connection lets every wait have its own limit, and an answer be checked before its body is read. And of all
+clients that still work in a forked process after the parent has used them, plain connections take the least processor
+time per MiB (docs/benchmarks-s3.md).
 """
 
 from __future__ import annotations

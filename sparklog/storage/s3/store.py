@@ -6,9 +6,7 @@ lock, no versioning and no rename; listings need only be in the order of keys. T
 id, by which a writer whose answer was lost recognizes its own object: bucket.py sends the conditional writes, and
 storage/conditional_write.py decides what follows from a lost answer.
 
-Reads and writes of objects go over plain connections (bulk.py), the other requests through s3fs. Of all clients that
-still work in a forked process after the parent has used them, plain connections take the least processor time per MiB
-(docs/benchmarks-s3.md).
+Reads and writes of objects go over plain connections (bulk.py says why), the other requests through s3fs.
 """
 
 from __future__ import annotations
