@@ -61,8 +61,9 @@ def is_fully_replicated(value: Replication) -> bool:
 def appended_everywhere(value: Replication, end: Offset) -> Replication:
     """Return the value that `apply` assumes after an append: the log, HW and the LEOs of the ISR are at `end`.
 
-    It is the true one if `is_fully_replicated` and the append is on all replicas. Otherwise it may be wrong: below min ISR, for
-    example, HW stays. So a record stores the fields in which the true value, that of `append`, differs from this one.
+    It is the true one if `is_fully_replicated` and the append is on all replicas. Otherwise it may be wrong: below min
+    ISR, for example, HW stays. So a record stores the fields in which the true value, that of `append`, differs from
+    this one.
     """
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
