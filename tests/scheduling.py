@@ -84,6 +84,7 @@ LONGER_IN_CAMPAIGN: Final = (
     "tests/maintenance/test_full_stores.py",
     "tests/maintenance/test_lost_everywhere.py",
     "tests/maintenance/test_lost_tasks.py",
+    "tests/maintenance/verify/test_repair.py",
     "tests/restores/",
     "tests/spark/kills/",
 )
