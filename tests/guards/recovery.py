@@ -467,10 +467,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_MEANWHILE}test_after_a_copy_failed_its_source_is_looked_at_again",),
     ),
     Guard(
-        "recovery-source-replica",
-        "What was seen on a store that has no replica any more does not count.",
+        "recovery-source-askable",
+        "What was seen on a store that was fenced or removed since does not count.",
         "sparklog/maintenance/verify/next_step.py",
-        "tuple(of for of in case.sightings if of.store in standing.replicas)",
+        "tuple(of for of in case.sightings if of.store in askable)",
         "case.sightings",
         (
             f"{_RULE}test_a_copy_is_only_taken_away_if_another_store_has_it_whole",

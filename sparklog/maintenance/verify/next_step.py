@@ -8,8 +8,10 @@
 The rule is safe for these reasons, whatever else happens meanwhile:
 
 1. A damaged copy is fetched, and so deleted, only if another store's copy was seen to be whole: it may be the last one.
+   A store that was fenced or removed since does not count. `repair.py` looks at the whole copy again just before.
 2. Nothing is salvaged, so nothing is given up, unless every store that may have the object was read in this run.
-   Stores of replicas count even if by the chain their logs end before the object: they may still have its bytes.
+   Stores of replicas count even if by the chain their logs end before the object: they may still have its bytes. So
+   while one of them is fenced, nothing is salvaged.
 3. After each fetch the copy is looked at again: a copy made by the stores themselves compares only lengths.
 """
 
@@ -77,12 +79,14 @@ class Standing(msgspec.Struct, frozen=True):
     An object has a slice for each of its partitions, and a store may have some of them and lack others. `holders`: the
     stores that have a slice of it. `lacking`: the stores that lack a slice of it, although they have a replica of the
     partition. `replicas`: the stores that can be asked for it, because they are not fenced and have replicas of its
-    partitions. `fenced`: stores that can't be asked, and may have it whole. `unheld`: no store has some slice of it.
+    partitions. `others`: stores that can be asked, and have no replica; they may still have it from before a move.
+    `fenced`: stores that can't be asked, and may have it whole. `unheld`: no store has some slice of it.
     """
 
     holders: frozenset[StoreId] = frozenset()
     lacking: frozenset[StoreId] = frozenset()
     replicas: frozenset[StoreId] = frozenset()
+    others: frozenset[StoreId] = frozenset()
     fenced: frozenset[StoreId] = frozenset()
     unheld: bool = False
 
@@ -160,6 +164,7 @@ def standing_of(state: ClusterState, slices: Sequence[Slice]) -> Standing:
         holders=frozenset(holders),
         lacking=frozenset(lacking & askable),
         replicas=frozenset(may_have_it & askable),
+        others=frozenset(askable - may_have_it),
         fenced=frozenset(may_have_it - askable),
         unheld=unheld,
     )
@@ -167,8 +172,8 @@ def standing_of(state: ClusterState, slices: Sequence[Slice]) -> Standing:
 
 def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step | None:
     """Return the next step of a repair, None if there is none. `due`: the stores that the run is to repair."""
-    # What was seen on a store before it was fenced, removed, or lost its replicas does not count.
-    case = msgspec.structs.replace(case, sightings=tuple(of for of in case.sightings if of.store in standing.replicas))
+    askable = standing.replicas | standing.others  # a store that was fenced or removed since it was looked at is not
+    case = msgspec.structs.replace(case, sightings=tuple(of for of in case.sightings if of.store in askable))
     key, newest = key_of(case.object), {of.store: of for of in case.sightings}
     lacking = {store for store in standing.lacking if store in due or store in case.fetched}
     unseen = standing.replicas - newest.keys()

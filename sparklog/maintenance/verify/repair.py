@@ -1,8 +1,8 @@
 """Repair damaged and missing copies: look -> `next_step` -> act -> look again, until no case has a step left.
 
-The order within a fetch matters: ReportLoss (in the chain, the store's log ends before the damage) -> delete the
-damaged object and its index by name -> copy the whole one -> fill the replica like any that lags (`replication_job.py`)
--> look.
+The order within a fetch matters: ReportLoss (in the chain, the store's log ends before the damage) -> look again at the
+whole copy -> delete the damaged object and its index by name -> copy the whole one -> fill the replica like any that
+lags (`replication_job.py`), but not with objects of which no whole copy was seen -> look.
 
 No copy is deleted while the chain says that the store has it, so no election and no acknowledgement relies on a missing
 copy. A run that dies after its report leaves the store with a new registration, and therefore without a recovery point:
@@ -100,6 +100,7 @@ class Repair:
         return steps
 
     def _note_whole_nowhere(self) -> None:
+        """Note the objects that `_fill` must not copy. A case that is done keeps its last word."""
         for number, case in self._cases.items():
             (self._whole_nowhere.add if case.is_whole_nowhere else self._whole_nowhere.discard)(number)
 

@@ -92,7 +92,7 @@ def fetched(seen: Sequence[Sighting]) -> tuple[StoreId, ...]:
 
 def step(
     seen: str = "", *, found: str = "", holders: str = "abc", replicas: str = "abc", fenced: str = "",
-    unheld: bool = False, due: str = "abc", closed: str = "", lacking: str = "", in_part: str = "",
+    unheld: bool = False, due: str = "abc", closed: str = "", lacking: str = "", in_part: str = "", others: str = "",
 ) -> Step | None:  # fmt: skip
     """The next step. A third part, as in "c:missing:full", is why the store could not be filled before that look.
 
@@ -101,7 +101,7 @@ def step(
     seen_, found_ = tuple(map(sighting, seen.split())), tuple(map(sighting, found.split()))
     unfilled = {StoreId(of[0]): of.split(":")[2] for of in seen.split() if of.count(":") == 2}
     case = Case(OBJECT, found_, ids(lacking), seen_, fetched(seen_), unfilled, ids(closed))
-    more = {"fenced": ids(fenced), "unheld": unheld}
+    more = {"fenced": ids(fenced), "others": ids(others), "unheld": unheld}
     if in_part:
         more["lacking"] = ids(replicas) - ids(holders) | ids(in_part)
     return next_step(standing_of(ids(holders), ids(replicas), **more), case, ids(due))
@@ -192,7 +192,10 @@ FETCHED = "it was damaged, and was fetched again"
         ("a:whole c:whole", FOUND, "look b"),
         ("a:whole c:whole b:damaged", FOUND, "fetch b from a counted"),
         ("a:whole c:whole", {**FOUND, "closed": "b"}, "nothing"),
-        # a store that has no replica any more
+        # a store that has no replica any more, or was removed
+        ("a:whole b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc", "others": "a"},
+         "fetch b from a counted"),
+        ("a:damaged b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc", "others": "a"}, "salvage abc"),
         ("a:whole b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc"}, "salvage bc"),
         ("a:damaged b:damaged c:damaged", {**FOUND, "replicas": "ab", "holders": "ab"}, "salvage ab"),
         # a store that has one slice of it, and lacks another
@@ -239,7 +242,11 @@ def places(draw: st.DrawFn) -> Place:
     fenced = draw(st.just(ids("")) | subset)
     in_part = draw(st.just(ids("")) | subset)
     holders, replicas = draw(subset), ids("abc") - fenced
-    standing = Standing(holders, in_part | (replicas - holders), replicas, fenced, draw(st.booleans()))
+    others = draw(st.just(ids("")) | subset)
+    replicas -= others
+    lacking = (in_part & replicas) | (replicas - holders)
+    standing = Standing(holders - others, lacking, replicas, others - fenced, fenced)
+    standing = msgspec.structs.replace(standing, unheld=draw(st.booleans()))
     found = tuple(sighting(f"{store}:damaged") for store in sorted(draw(subset)))
     return (
         standing,
@@ -276,7 +283,7 @@ def test_a_copy_is_only_taken_away_if_another_store_has_it_whole(place: Place) -
         if next_.counted or StoredPart.OBJECT in copy.damaged_parts:
             assert next_.source not in (None, next_.store)
         assert next_.source is None or newest[next_.source].object_is_whole
-        assert next_.source is None or next_.source in standing.replicas
+        assert next_.source is None or next_.source in standing.replicas | standing.others
 
 
 # M: F-04
