@@ -34,6 +34,7 @@ from sparklog.log.objects.object_copy import fetch_in_life
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.task_runner import packs
+from sparklog.storage.keys import data_key
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
@@ -58,9 +59,11 @@ class ReplicationJob:
     name = "replication"
     unit = "slices"
 
-    def __init__(self, stores: Collection[str]) -> None:
+    def __init__(self, stores: Collection[str], *, but: Collection[ObjectNumber] = ()) -> None:
+        """`but`: objects that are not copied, because no store has them whole."""
         self.notes: list[str] = []
         self._stores = [StoreId(store) for store in stores]
+        self._but = frozenset(but)
         self._rows: dict[_Replica, PartitionResult] = {}
         self._gave_up: set[_Replica] = set()
 
@@ -122,10 +125,15 @@ class ReplicationJob:
     ) -> set[ObjectNumber]:
         """Copy the objects `wanted` in tasks, and return the numbers of those that the store has now.
 
-        A replica for which a copy failed is given up for the rest of this run. The sources that did not answer are
-        added to `failing`.
+        A replica for which a copy failed, or that lacks an object that is not copied, is given up for the rest of this
+        run. The sources that did not answer are added to `failing`.
         """
         checked: set[ObjectNumber] = set()
+        for object_ in wanted:
+            if object_.number in self._but:
+                key = data_key(object_.object, object_.topic)
+                self._fail(store, [object_.topic_partition], f"no store has {key} whole")
+        wanted = [object_ for object_ in wanted if object_.number not in self._but]
         for round_ in fetched(frame, state, store, wanted):
             for order, outcome in round_:
                 failing.update(outcome.failing)

@@ -111,6 +111,25 @@ def test_what_a_fenced_store_may_have_is_not_given_up(log: DamagedLog) -> None:
 
 
 # M: F-04
+def test_what_a_fenced_replica_may_have_behind_the_end_of_its_log_is_not_given_up(log: DamagedLog) -> None:
+    """The partition has a leader, and the log of c ends before the object. Its bytes are the last ones."""
+    log.damage("c", 2, "lost")
+    log.report_loss("c", 3)
+    log.world.fence("c")
+    for store in "ab":
+        log.damage(store, 3, "lost")
+    report = log.recover(accept_loss=True)
+    assert report.exit_code == 1
+    assert "it can't be repaired now: store c is fenced, and may have it whole" in messages(report)
+    assert log.lost() == []
+    log.world.register("c")
+    for _ in range(2):
+        report = log.recover(accept_loss=True)
+    assert report.exit_code == 0, messages(report)
+    log.check()
+
+
+# M: F-04
 def test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over(
     log: DamagedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

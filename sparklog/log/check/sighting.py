@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from sparklog.core.describe.readable import counted
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_object
 from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.types import Slice, StoreId
@@ -41,16 +41,26 @@ class Sighting(msgspec.Struct, frozen=True, array_like=True):
     """An object as the copy on one store shows it.
 
     `check` says what is wrong with the copy. It is None if the store could not be read; then `error` is the reason.
-    `mended`: its index was missing or damaged, and was restored.
+    `silent`: the store did not answer, or could not be opened. `mended`: its index was missing or damaged, and was
+    restored. `unmended`: why the index of a whole object could not be restored.
     """
 
     store: StoreId
     check: ObjectCheck | None
     error: str = ""
+    silent: bool = False
     mended: bool = False
+    unmended: str = ""
 
     def __str__(self) -> str:
-        return f"store {self.store}: {'; '.join(map(str, self.findings))}"
+        return f"store {self.store}: {self.damage}"
+
+    @property
+    def damage(self) -> str:
+        """All that is wrong with the copy, as text."""
+        problems = [str(finding) for finding in self.findings]
+        problems += [f"it could not be restored: {self.unmended}"] if self.unmended else []
+        return "; ".join(problems)
 
     @property
     def findings(self) -> tuple[ObjectFinding, ...]:
@@ -94,40 +104,63 @@ def look_at(
     sightings = []
     for store in object_.stores:
         if silent and store in silent:
-            sightings.append(Sighting(store, None, silent[store]))
+            sightings.append(Sighting(store, None, silent[store], silent=True))
             continue
         try:
-            sightings.append(_seen(object_, store, stores, None if incarnations is None else incarnations[store]))
+            target = stores.get(store)
         except Exception as error:  # of any kind: it says nothing about the bytes, nor about those on other stores
-            sightings.append(Sighting(store, None, str(error) or repr(error)))
+            sightings.append(Sighting(store, None, str(error) or repr(error), silent=True))
+            continue
+        try:
+            incarnation = None if incarnations is None else incarnations[store]
+            sightings.append(_seen(object_, store, target, stores, incarnation))
+        except Exception as error:  # as above
+            is_silent = isinstance(error, StoreUnavailable)
+            sightings.append(Sighting(store, None, str(error) or repr(error), silent=is_silent))
     return tuple(sightings)
 
 
-def _seen(object_: ObjectToVerify, store: StoreId, stores: Stores, incarnation: str | None) -> Sighting:
-    target, key, named = stores.get(store), key_of(object_), object_.named
+def _seen(
+    object_: ObjectToVerify, store: StoreId, target: ObjectStore, stores: Stores, incarnation: str | None
+) -> Sighting:
+    key, named = key_of(object_), object_.named
     check = check_object(target, key, named, object_.slices, content=incarnation is None)
     if check.is_whole or incarnation is None:
         return Sighting(store, check)
-    check_incarnation(target, incarnation)  # another store than the registered one says nothing about that one
-    others = [other for other in stores.addresses.urls if other != store]
     if check.object_is_whole:
-        stores.check_owner(store)
-        if not mend_index(target, key, named.object, _opened(stores, others)):
-            return Sighting(store, check)
-        check_incarnation(target, incarnation, (key,))
-        return Sighting(store, msgspec.structs.replace(check, findings=()), mended=True)
+        return _mended(object_, store, target, stores, incarnation, check)
     if object_.slices and any(finding.part is StoredPart.INDEX for finding in check.findings):
-        for other in _opened(stores, others):
+        for other in _opened(stores, store):
             with suppress(SparklogError):  # the next store may have it
-                another = read_index(other, key, named)
-                return Sighting(store, check_object(target, key, named, object_.slices, another))
+                check = check_object(target, key, named, object_.slices, read_index(other, key, named))
+                break
+    check_incarnation(target, incarnation)  # after all reads: what is missing from an unmounted store is not lost
     return Sighting(store, check)
 
 
-def _opened(stores: Stores, others: Sequence[StoreId]) -> Iterator[ObjectStore]:
-    for other in others:
-        with suppress(SparklogError):
-            yield stores.get(other)
+def _mended(
+    object_: ObjectToVerify, store: StoreId, target: ObjectStore, stores: Stores, incarnation: str, check: ObjectCheck
+) -> Sighting:
+    """Restore the index of a whole object. If that fails, the object is still whole, and readers need no index."""
+    key, named = key_of(object_), object_.named
+    check_incarnation(target, incarnation)  # nothing is changed on another store than the registered one
+    try:
+        stores.check_owner(store)
+        if not mend_index(target, key, named.object, _opened(stores, store)):
+            return Sighting(store, check)
+    except (KeyNotFound, Damaged):  # by now the object is not whole
+        raise
+    except SparklogError as error:
+        return Sighting(store, check, unmended=str(error))
+    check_incarnation(target, incarnation, (key,))
+    return Sighting(store, msgspec.structs.replace(check, findings=()), mended=True)
+
+
+def _opened(stores: Stores, but: StoreId) -> Iterator[ObjectStore]:
+    for other in stores.addresses.urls:
+        if other != but:
+            with suppress(SparklogError):
+                yield stores.get(other)
 
 
 def _is_repairable(object_: ObjectToVerify, sightings: Sequence[Sighting], of: Sighting) -> bool | None:

@@ -41,7 +41,7 @@ def look_at_objects(payload: bytes) -> bytes:
 
     `payload` is the LookOrder in msgpack. The result is a `list[Sightings]` in msgpack, in the order of the objects.
 
-    Once FAILURES_IN_A_ROW objects in a row could not be read on a store, the task asks that store for no more objects.
+    Once a store was silent for FAILURES_IN_A_ROW objects in a row, the task asks that store for no more objects.
     """
     order = msgspec.msgpack.decode(payload, type=LookOrder)
     stores, silent = Stores(order.addresses), dict(order.silent)
@@ -50,7 +50,7 @@ def look_at_objects(payload: bytes) -> bytes:
     def look(object_: ObjectToVerify) -> Sightings:
         sightings = look_at(object_, stores, silent, order.incarnations)
         for sighting in sightings:
-            failed[sighting.store] = 0 if sighting.check is not None else failed.get(sighting.store, 0) + 1
+            failed[sighting.store] = failed.get(sighting.store, 0) + 1 if sighting.silent else 0
             if failed[sighting.store] == FAILURES_IN_A_ROW:
                 silent[sighting.store] = sighting.error
         return sightings

@@ -11,10 +11,12 @@ verify each batch, and ask the next holder if it is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Unpack
 
 import msgspec
+import numpy as np
 
 from sparklog.core.commands import Election, ElectLeaders, MoveRecoveryPoint
 from sparklog.core.describe.readable import counted
@@ -22,7 +24,9 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.maintenance.recovery_point import Numbers, ReplicaToCheck, recovery_point_after, replicas_to_check
-from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
+from sparklog.core.placement.held_slices import held_by_store
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicId, TopicPartition
 from sparklog.log.check.sighting import key_of
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
@@ -70,6 +74,9 @@ class RecoveryJob:
         self._accept_loss = accept_loss
         self._rows: dict[_Replica, PartitionResult] = {}
         self._due: dict[StoreId, list[ReplicaToCheck]] = {}
+        self._lacking: list[tuple[StoreId, str, Numbers]] = []  # store, topic, objects
+        self._topics: dict[TopicId, str] = {}
+        self._left_out: Counter[_Replica] = Counter()  # messages
         self._in_run: dict[StoreId, StoreInRun] = {}
         self._n = EntryNumber(0)  # of the plan
 
@@ -77,6 +84,7 @@ class RecoveryJob:
         """Return a row for each replica with objects to read or fetch, store by store, with the cost."""
         state = frame.connection.newest_state()
         self._n = EntryNumber(state.n)
+        self._topics = {topic.topic_id: topic.name for topic in frame.chosen_topics(state)}
         for store in self._stores or sorted(state.stores):
             registered = registered_store(state, store)
             if registered.fenced:
@@ -85,6 +93,7 @@ class RecoveryJob:
             self._in_run[store] = StoreInRun(registered.registration)
             due = list(replicas_to_check(state, store, frame.chosen_topics(state), everything=self._full))
             self._due[store] = due
+            self._lacking += _lacking(state, store, frame.chosen_topics(state))
             if not due:
                 self.notes.append(
                     f"store {store}: every object that it holds is below its recovery point "
@@ -102,8 +111,8 @@ class RecoveryJob:
                 self._read(frame, store, cases)
             except SparklogError as error:
                 self._fail(store, str(error))
-        for store, replica in ((store, replica) for store, due in self._due.items() for replica in due):
-            for object_ in self._objects(frame, replica.topic, replica.lacking):
+        for store, topic, numbers in self._lacking:
+            for object_ in self._objects(frame, topic, numbers):
                 case = cases.get(object_.named.number) or Case(object_)
                 cases[object_.named.number] = msgspec.structs.replace(case, lacking=case.lacking | {store})
         Repair(frame, self._in_run, self._note, accept_loss=self._accept_loss).run(cases)
@@ -118,6 +127,8 @@ class RecoveryJob:
         stores = frame.connection.stores(state)
         for store, reason in CheckpointFiles().write(state, stores).items():
             self._note(store, [], None, f"its checkpoints were not written: {reason}")
+        for place, left_out in self._left_out.items():
+            self._rows[place] = self._rows[place].noted(None, f"and {counted(left_out, 'more message')}")
         return ended(self._rows.values())
 
     def _read(self, frame: JobFrame, store: StoreId, cases: dict[ObjectNumber, Case]) -> None:
@@ -207,17 +218,40 @@ class RecoveryJob:
     ) -> None:
         """Add a message to the rows of these partitions on the store, and set their outcome (None: leave it).
 
-        A row that has failed stays failed. If none of the partitions has a row, the store's first row is used.
+        A row that has failed stays failed. If none of the partitions has a row, the store's first row is used. A store
+        without rows, which the run came across, gets one.
         """
         if not message:
             return
         rows = [(store, key) for key in keys if (store, key) in self._rows]
-        for replica in rows or [replica for replica in self._rows if replica[0] == store][:1]:
-            row = self._rows[replica].noted(outcome, message)
+        rows = rows or [replica for replica in self._rows if replica[0] == store][:1]
+        rows = rows or [(store, key) for key in keys if key.topic_id in self._topics][:1]
+        for replica in rows:
+            row = self._rows.get(replica) or _unplanned(store, replica[1], self._topics[replica[1].topic_id])
+            row = row.noted(outcome, message)
+            if len(row.messages) > MOST_MESSAGES:
+                self._left_out[replica] += 1
             self._rows[replica] = msgspec.structs.replace(row, messages=row.messages[:MOST_MESSAGES])
+        if not rows:
+            self.notes.append(f"store {store}: {message}")
 
     def _fail(self, store: StoreId, message: str) -> None:
         self._note(store, [key for other, key in self._rows if other == store], WorkOutcome.FAILED, message)
+
+
+def _lacking(state: ClusterState, store: StoreId, topics: Iterable[Topic]) -> Iterator[tuple[StoreId, str, Numbers]]:
+    """Yield the objects of which the replicas on a store lack slices, partition by partition."""
+    for topic in topics:
+        for partition in state.partitions_of(topic):
+            value = partition.replication
+            if store in value.replicas and value.log_end(store) < value.next_offset:
+                slices, held = held_by_store(state, store, partition)
+                yield store, topic.name, np.unique(slices["object_number"][~held])
+
+
+def _unplanned(store: StoreId, key: TopicPartition, topic: str) -> PartitionResult:
+    place = f"{topic}-{key.partition} on {store}"
+    return PartitionResult(place, topic, key.partition, "found beside the planned ones", Work())
 
 
 def _planned(store: StoreId, replica: ReplicaToCheck) -> PartitionResult:

@@ -1,8 +1,8 @@
 """Repair damaged and missing copies: look -> `next_step` -> act -> look again, until no case has a step left.
 
-The order within a fetch matters: ReportLoss (in the chain, the store's log ends before the damage) -> delete the
-damaged object and its index by name -> copy the whole one -> fill the replica like any that lags (`replication_job.py`)
--> look.
+The order within a fetch matters: ReportLoss (in the chain, the store's log ends before the damage) -> look again at the
+whole copy -> delete the damaged object and its index by name -> copy the whole one -> fill the replica like any that
+lags (`replication_job.py`), but not with objects of which no whole copy was seen -> look.
 
 No copy is deleted while the chain says that the store has it, so no election and no acknowledgement relies on a missing
 copy. A run that dies after its report leaves the store with a new registration, and therefore without a recovery point:
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
-from sparklog.core.errors import NotEnoughReplicas, SparklogError
+from sparklog.core.errors import NotEnoughReplicas, SparklogError, StaleBrokerEpoch
 from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.placement.held_slices import held_slices, partitions_of, slices_by_object
@@ -70,6 +70,7 @@ class Repair:
         self._note = note
         self._accept_loss = accept_loss
         self._cases: dict[ObjectNumber, Case] = {}
+        self._whole_nowhere: set[ObjectNumber] = set()  # of all cases of the run, also those that are done
 
     def run(self, cases: Mapping[ObjectNumber, Case]) -> None:
         """Repair every copy that can be repaired, and close the others."""
@@ -98,8 +99,14 @@ class Repair:
             step = next_step(standing_of(state, slices), self._cases[number], self._stores) if slices else None
             if step is not None:
                 steps[number] = step
+        self._note_whole_nowhere()
         self._cases = {number: self._cases[number] for number in steps}
         return steps
+
+    def _note_whole_nowhere(self) -> None:
+        """Note the objects that `_fill` must not copy. A case that is done keeps its last word."""
+        for number, case in self._cases.items():
+            (self._whole_nowhere.add if case.is_whole_nowhere else self._whole_nowhere.discard)(number)
 
     def _act(self, steps: Mapping[ObjectNumber, Step]) -> None:
         looks: dict[StoreId, list[ObjectNumber]] = {}
@@ -110,7 +117,9 @@ class Repair:
                         looks.setdefault(store, []).append(number)
                 case Salvage():
                     case = self._cases[number]
-                    salvage(self._frame, case.object, step.sightings, self._note, accept_loss=self._accept_loss)
+                    salvage(
+                        self._frame, case.object, step.sightings, step.others, self._note, accept_loss=self._accept_loss
+                    )
                     closed = case.closed.union(sighting.store for sighting in step.sightings)
                     self._cases[number] = msgspec.structs.replace(case, closed=closed)
                 case Close():
@@ -127,16 +136,28 @@ class Repair:
             self._stores[close.store].whole.add(number)
         self._note(close.store, partitions_of(case.object.slices), close.outcome, close.message)
 
-    def _look(self, store: StoreId, numbers: Collection[ObjectNumber], problem: str = "") -> None:
-        """Look at the copies on a store. `problem`: why its replicas could not be filled before."""
+    def _look(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
+        """Look at the copies on a store."""
         for round_ in rounds(self._frame, [self._on(store, number) for number in numbers]):
             try:
                 seen = [sighting for _, (sighting,) in look(self._frame, round_, repair=True)]
             except SparklogError as error:
                 seen = [Sighting(store, None, str(error)) for pack in round_ for _ in pack]
             for object_, sighting in zip((object_ for pack in round_ for object_ in pack), seen, strict=True):
-                with_problem = sighting if sighting.error else msgspec.structs.replace(sighting, error=problem)
-                self._add(object_.named.number, with_problem)
+                self._add(object_.named.number, sighting)
+
+    def _look_again(self, steps: Mapping[ObjectNumber, Refetch]) -> None:
+        """Look again at the copies from which others are fetched."""
+        by_source: dict[StoreId, list[ObjectNumber]] = {}
+        for number, step in steps.items():
+            if step.source is not None:
+                by_source.setdefault(step.source, []).append(number)
+        for source, numbers in by_source.items():
+            self._look(source, numbers)
+
+    def _has_whole_source(self, number: ObjectNumber, step: Refetch) -> bool:
+        newest = None if step.source is None else self._cases[number].of(step.source).newest
+        return newest is not None and newest.object_is_whole
 
     def _add(self, number: ObjectNumber, sighting: Sighting) -> None:
         case = self._cases[number]
@@ -147,11 +168,13 @@ class Repair:
     def _refetch(self, store: StoreId, steps: Mapping[ObjectNumber, Refetch]) -> None:
         """Fetch copies of a store again, and look at them. After an error, they count as looked at in vain."""
         try:
-            self._report_loss(store, [number for number, step in steps.items() if step.counted])
-            self._take_away(store, [number for number, step in steps.items() if step.source not in (None, store)])
-            copied, failures = self._copy(store, steps)
+            registration = self._report_loss(store, [number for number, step in steps.items() if step.counted])
+            self._take_away(store, {n: step for n, step in steps.items() if step.source not in (None, store)})
+            sources = {number: step for number, step in steps.items() if self._has_whole_source(number, step)}
+            copied, failures = self._copy(store, sources)
+            self._look_again({n: step for n, step in sources.items() if n not in copied and step.source != store})
             failures += self._fill(store)
-            self._report_found(store, [number for number in copied if steps[number].unheld])
+            self._report_found(store, registration, [number for number in copied if steps[number].unheld])
         except NotEnoughReplicas as error:
             for number, step in steps.items():
                 if len(steps) > 1:  # the others may be harmless
@@ -161,38 +184,59 @@ class Repair:
                 text = f"{key_of(case.object)}: {case.of(store).read}; its repair waits: {error}"
                 self._close(number, Close(store, WorkOutcome.POSTPONED, text))
         except SparklogError as error:
+            self._note_fetch(store, steps)
             for number in steps:
                 self._add(number, Sighting(store, None, str(error)))
         else:
-            self._look(store, steps, "; ".join(dict.fromkeys(failures)))
+            self._note_fetch(store, steps, "; ".join(dict.fromkeys(failures)))
+            self._look(store, steps)
 
-    def _report_loss(self, store: StoreId, numbers: Sequence[ObjectNumber]) -> None:
-        """Report objects as lost. In the chain, the logs of the store's replicas then end before them."""
+    def _note_fetch(self, store: StoreId, numbers: Collection[ObjectNumber], unfilled: str = "") -> None:
+        for number in numbers:
+            case = self._cases[number]
+            self._cases[number] = msgspec.structs.replace(
+                case, fetched=(*case.fetched, store), unfilled={**case.unfilled, store: unfilled}
+            )
+
+    def _report_loss(self, store: StoreId, numbers: Sequence[ObjectNumber]) -> int:
+        """Report objects as lost. In the chain, the logs of the store's replicas then end before them.
+
+        Returns the store's registration after that. What was read under another one, which is not from this report,
+        does not count as whole any more.
+        """
         state = self._frame.connection.newest_state()
         registration = check_registered(self._frame, state, store)
         held = _held_ends(state, store, numbers)
-        if held:
-            incarnation = state.stores[store].incarnation
-            self._frame.commit(ReportLoss(store, registration, incarnation, held, harmless=True))
-            state = self._frame.connection.newest_state()
-            if store in self._stores:
-                self._stores[store].registration = state.stores[store].registration
+        if not held:
+            return registration
+        incarnation = state.stores[store].incarnation
+        self._frame.commit(ReportLoss(store, registration, incarnation, held, harmless=True))
+        after = registered_store(self._frame.connection.newest_state(), store).registration
+        in_run = self._stores.get(store)
+        if in_run is not None:
+            # Registrations only rise: the next one, if the store has it, is from this report.
+            if in_run.registration != registration or after != state.next_registration:
+                in_run.whole.clear()
+            in_run.registration = after
+        return after
 
-    def _take_away(self, store: StoreId, numbers: Sequence[ObjectNumber]) -> None:
+    def _take_away(self, store: StoreId, steps: Mapping[ObjectNumber, Refetch]) -> None:
         """Delete damaged objects by their exact names, unless the chain says that the store has them.
 
-        Call it only for objects that another store has whole. If another process has filled the store meanwhile, the
-        chain says that the store has the new copies, so they stay. A missing part is left alone, because an agent may
-        have copied it by now.
+        Their sources are looked at again first: a copy stays if its source is not whole any more. If another process
+        has filled the store meanwhile, the chain says that the store has the new copies, so they stay. A missing part
+        is left alone, because an agent may have copied it by now.
         """
         state = self._frame.connection.newest_state()
         stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
         target = stores.get(store)
         stores.check_owner(store)
         check_incarnation(target, incarnation)
-        for round_ in rounds(self._frame, [self._on(store, number) for number in numbers]):
-            for object_, (sighting,) in look(self._frame, round_, repair=True):
-                if not sighting.damaged_parts:
+        for round_ in rounds(self._frame, [self._on(store, number) for number in steps]):
+            seen = [pair for pair in look(self._frame, round_, repair=True) if pair[1][0].damaged_parts]
+            self._look_again({object_.named.number: steps[object_.named.number] for object_, _ in seen})
+            for object_, (sighting,) in seen:
+                if not self._has_whole_source(object_.named.number, steps[object_.named.number]):
                     continue
                 state = self._frame.connection.newest_state()
                 if held_slices(state, store, [object_.named.number]):
@@ -224,21 +268,25 @@ class Repair:
         return copied, failures
 
     def _fill(self, store: StoreId) -> list[str]:
-        """Copy to the store what its replicas lack. Return the failures."""
-        filling = ReplicationJob([store])
+        """Copy to the store what its replicas lack, except objects that are whole nowhere. Return the failures."""
+        self._note_whole_nowhere()
+        filling = ReplicationJob([store], but=self._whole_nowhere)
         filling.plan(self._frame)
         rows = filling.execute(self._frame)
         return [message for row in rows if row.outcome is WorkOutcome.FAILED for message in row.messages]
 
-    def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
+    def _report_found(self, store: StoreId, before: int, numbers: Collection[ObjectNumber]) -> None:
         """Report to the chain that the store has these objects, of which it says that no store has them.
 
-        A partition without a leader may then elect this store.
+        A partition without a leader may then elect this store. `before`: the store's registration before the objects
+        were copied. Raises StaleBrokerEpoch if it has another one by now.
         """
         if not numbers:
             return
         state = self._frame.connection.newest_state()
         registration = check_registered(self._frame, state, store)
+        if registration != before:
+            raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
         reports = replica_reports(state, store, unfinished_replicas(state, store), numbers)
         if reports:
             self._frame.commit(ReportReplicas(store, registration, reports))

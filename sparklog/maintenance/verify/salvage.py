@@ -48,6 +48,7 @@ from sparklog.host.dice import new_id
 from sparklog.log.check.object_check import Problem, StoredPart
 from sparklog.log.check.sighting import Sighting, key_of
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.incarnation import check_incarnation
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.read.object_reader import keep_index, read_index
 from sparklog.log.rewrite.segment_compaction import compact
@@ -64,15 +65,22 @@ Note = Callable[[StoreId, Collection[TopicPartition], WorkOutcome | None, str], 
 
 
 def salvage(
-    frame: JobFrame, object_: ObjectToVerify, sightings: Sequence[Sighting], note: Note, *, accept_loss: bool
+    frame: JobFrame,
+    object_: ObjectToVerify,
+    sightings: Sequence[Sighting],
+    others: Sequence[StoreId],
+    note: Note,
+    *,
+    accept_loss: bool,
 ) -> None:
     """Rewrite the good batches of one object as segments, slice by slice.
 
     A slice with lost records is only reported, unless `accept_loss`: then its lost records become a gap in the log.
-    `sightings`: the object on each store that has something of it. `note` is called with each slice's outcome.
+    `sightings`: the object on each store that has something of it. `others`: stores that have nothing of it but may
+    have its index. `note` is called with each slice's outcome.
     """
     key, stores = key_of(object_), frame.connection.stores(frame.connection.newest_state())
-    index = _index(stores, object_, sightings)
+    index = _index(stores, object_, [*(sighting.store for sighting in sightings), *others])
     for slice_ in object_.slices:
         place = f"{object_.topic}-{slice_.partition}"
         outcome: WorkOutcome | None
@@ -107,20 +115,20 @@ class _Remains(msgspec.Struct, frozen=True):
     with_offsets: bool = False
 
 
-def _index(stores: Stores, object_: ObjectToVerify, sightings: Sequence[Sighting]) -> Index | None:
-    """Return the object's index from the first holder on which the index is whole; None if there is no such holder.
+def _index(stores: Stores, object_: ObjectToVerify, read: Sequence[StoreId]) -> Index | None:
+    """Return the object's index from the first of these stores on which it is whole; None if it is whole on none.
 
-    Caches the index for reads of the object from all of its holders.
+    Caches the index for reads of the object from all of these stores.
     """
-    key, holders = key_of(object_), list[ObjectStore]()
-    for sighting in sightings:
-        with suppress(SparklogError):  # the batches on the other holders can still be saved
-            holders.append(stores.get(sighting.store))
-    for holder in holders:
-        with suppress(SparklogError):  # another holder may have it
-            index = read_index(holder, key, object_.named)
-            for store in holders:
-                keep_index(store, key, object_.named, index)
+    key, opened = key_of(object_), list[ObjectStore]()
+    for store in read:
+        with suppress(SparklogError, KeyError):  # or it was removed: the batches on the others can still be saved
+            opened.append(stores.get(store))
+    for source in opened:
+        with suppress(SparklogError):  # another store may have it
+            index = read_index(source, key, object_.named)
+            for target in opened:
+                keep_index(target, key, object_.named, index)
             return index
     return None
 
@@ -182,7 +190,7 @@ def _swapped(
     """Rewrite the good batches of a slice, and swap them in. Returns an outcome and a message.
 
     The outcome is None if they were swapped in, otherwise FAILED, POSTPONED or OVERTAKEN. Raises StoreUnavailable if a
-    store was wiped or swapped meanwhile, and the errors of reading, uploading and committing.
+    store was wiped, swapped or unmounted meanwhile, and the errors of reading, uploading and committing.
     """
     key, name = TopicPartition(slice_.topic_id, slice_.partition), key_of(object_)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
@@ -206,6 +214,8 @@ def _swapped(
     replaced = _replaced(state, slice_)
     if replaced is None:
         return WorkOutcome.OVERTAKEN, f"{name}: {place} was changed meanwhile"
+    if any(sighting.store not in state.stores for sighting in sightings):
+        return WorkOutcome.OVERTAKEN, f"{name}: a store that may have {place} was removed meanwhile"
     if left.lost and not set(holders_of(state, slice_)) <= {sighting.store for sighting in sightings}:
         return WorkOutcome.OVERTAKEN, f"{name}: another store holds {place} by now, which was not read"
     target = segment_target(state, key)
@@ -226,6 +236,8 @@ def _swapped(
     swapped = lanes.of_another_incarnation()
     if swapped:
         raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")
+    for sighting in sightings if left.lost else ():
+        check_incarnation(stores.get(sighting.store), incarnations[sighting.store])
     command = Swap(
         key.topic_id,
         key.partition,

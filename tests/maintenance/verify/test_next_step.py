@@ -6,7 +6,8 @@ object by the chain, `replicas` those that may be asked.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -67,25 +68,43 @@ PROBLEMS: Final = {
 
 
 def sighting(text: str) -> Sighting:
-    """A sighting from a text as "a:damaged" or "a:silent"; after a third part, the store could not be filled."""
-    store, what, *problem = text.split(":")
+    """A sighting from a text as "a:damaged" or "a:silent". A third part is for `step`."""
+    store, what, *_ = text.split(":")
     if what == "silent":
         return Sighting(StoreId(store), None, "no answer")
     findings = tuple(ObjectFinding(part, kind, "good", "bad") for part, kind in PROBLEMS[what])
-    return Sighting(StoreId(store), ObjectCheck(findings, 0, 0), *problem)
+    return Sighting(StoreId(store), ObjectCheck(findings, 0, 0))
 
 
 def ids(stores: str) -> frozenset[StoreId]:
     return frozenset(map(StoreId, stores))
 
 
+def standing_of(holders: frozenset[StoreId], replicas: frozenset[StoreId], **more: Any) -> Standing:
+    """The chain's word on an object with one slice: a replica has it or lacks it. `more` may say otherwise."""
+    return Standing(**{"holders": holders, "replicas": replicas, "lacking": replicas - holders, **more})
+
+
+def fetched(seen: Sequence[Sighting]) -> tuple[StoreId, ...]:
+    """Each further look at a copy was after a fetch."""
+    return tuple(of.store for at, of in enumerate(seen) if of.store in {before.store for before in seen[:at]})
+
+
 def step(
     seen: str = "", *, found: str = "", holders: str = "abc", replicas: str = "abc", fenced: str = "",
-    unheld: bool = False, due: str = "abc", closed: str = "", lacking: str = "",
+    unheld: bool = False, due: str = "abc", closed: str = "", lacking: str = "", in_part: str = "", others: str = "",
 ) -> Step | None:  # fmt: skip
+    """The next step. A third part, as in "c:missing:full", is why the store could not be filled before that look.
+
+    `in_part`: holders that lack another slice of the object.
+    """
     seen_, found_ = tuple(map(sighting, seen.split())), tuple(map(sighting, found.split()))
-    case = Case(OBJECT, found_, ids(lacking), seen_, ids(closed))
-    return next_step(Standing(ids(holders), ids(replicas), ids(fenced), unheld), case, ids(due))
+    unfilled = {StoreId(of[0]): of.split(":")[2] for of in seen.split() if of.count(":") == 2}
+    case = Case(OBJECT, found_, ids(lacking), seen_, fetched(seen_), unfilled, ids(closed))
+    more = {"fenced": ids(fenced), "others": ids(others), "unheld": unheld}
+    if in_part:
+        more["lacking"] = ids(replicas) - ids(holders) | ids(in_part)
+    return next_step(standing_of(ids(holders), ids(replicas), **more), case, ids(due))
 
 
 def shown(next_: Step | None) -> str:
@@ -164,10 +183,27 @@ FETCHED = "it was damaged, and was fetched again"
         # no store has it by the chain
         ("a:missing b:missing c:whole", {"holders": "", "unheld": True}, "fetch a from c unheld"),
         ("c:whole", {"holders": "", "unheld": True, "due": "c"}, "look ab"),
+        ("a:missing b:whole c:whole", {"holders": "", "unheld": True, "due": "c"}, "fetch c from c unheld"),
         ("a:missing b:missing c:missing", {"holders": "", "unheld": True}, "salvage abc"),
         ("a:missing b:missing c:damaged", {"holders": "", "unheld": True, "due": "a"}, "salvage ca"),
         ("a:missing b:missing", {"holders": "", "unheld": True, "replicas": "ab", "fenced": "c"},
          f"failed a: store a: {GONE}; {NOW}: store c is fenced, and may have it whole"),
+        # it was found damaged on a store that was fenced at the first look, and is back
+        ("a:whole c:whole", FOUND, "look b"),
+        ("a:whole c:whole b:damaged", FOUND, "fetch b from a counted"),
+        ("a:whole c:whole", {**FOUND, "closed": "b"}, "nothing"),
+        # a store that has no replica any more, or was removed
+        ("a:whole b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc", "others": "a"},
+         "fetch b from a counted"),
+        ("a:damaged b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc", "others": "a"}, "salvage abc"),
+        ("a:whole b:damaged c:damaged", {**FOUND, "replicas": "bc", "holders": "bc"}, "salvage bc"),
+        ("a:damaged b:damaged c:damaged", {**FOUND, "replicas": "ab", "holders": "ab"}, "salvage ab"),
+        # a store that has one slice of it, and lacks another
+        ("a:damaged b:whole c:whole", {"found": "a:damaged", "in_part": "bc"}, "fetch b from b"),
+        ("a:damaged b:whole c:whole", {"found": "a:damaged"}, "fetch a from b counted"),
+        ("c:whole", {"in_part": "c", "lacking": "c"}, "fetch c from c"),
+        ("a:whole b:whole c:whole", {"in_part": "abc", "lacking": "abc", "unheld": True}, "fetch a from a unheld"),
+        ("b:damaged a:whole c:whole", {**FOUND, "in_part": "b"}, "fetch b from a counted"),
         # some stores only
         ("a:damaged b:damaged c:whole", {**FOUND, "due": "b"}, "fetch b from c counted"),
         ("a:damaged b:damaged c:whole b:whole", {**FOUND, "due": "b", "closed": "b"}, "fetch a from b counted"),
@@ -190,6 +226,7 @@ def test_a_copy_is_fetched_so_often_and_no_more() -> None:
 # ---- whatever was seen, and whatever happens ------------------------------------------------------------
 
 COPIES: Final = ("whole", "damaged", "missing", "indexless", "silent")
+WHOLE: Final = ("whole", "indexless")
 
 
 Place = tuple[Standing, Case, frozenset[StoreId]]
@@ -203,11 +240,17 @@ def places(draw: st.DrawFn) -> Place:
     looks = [draw(st.lists(st.sampled_from(kinds), min_size=draw(st.integers(0, 1)), max_size=2)) for _ in "abc"]
     seen = [sighting(f"{store}:{what}") for store, of in zip("abc", looks, strict=True) for what in of]
     fenced = draw(st.just(ids("")) | subset)
-    standing = Standing(draw(subset), ids("abc") - fenced, fenced, draw(st.booleans()))
+    in_part = draw(st.just(ids("")) | subset)
+    holders, replicas = draw(subset), ids("abc") - fenced
+    others = draw(st.just(ids("")) | subset)
+    replicas -= others
+    lacking = (in_part & replicas) | (replicas - holders)
+    standing = Standing(holders - others, lacking, replicas, others - fenced, fenced)
+    standing = msgspec.structs.replace(standing, unheld=draw(st.booleans()))
     found = tuple(sighting(f"{store}:damaged") for store in sorted(draw(subset)))
     return (
         standing,
-        Case(OBJECT, found, draw(subset), tuple(seen), draw(st.just(ids("")) | subset)),
+        Case(OBJECT, found, draw(subset), tuple(seen), fetched(seen), closed=draw(st.just(ids("")) | subset)),
         draw(st.just(ids("abc")) | subset),
     )
 
@@ -235,10 +278,23 @@ def test_a_copy_is_only_taken_away_if_another_store_has_it_whole(place: Place) -
         copy = newest[next_.store]
         assert copy.check is not None
         assert next_.store not in case.closed
-        assert next_.counted == (next_.store in standing.holders)
+        assert next_.store in standing.replicas
+        assert next_.counted == (next_.store in standing.holders and not copy.object_is_whole)
         if next_.counted or StoredPart.OBJECT in copy.damaged_parts:
             assert next_.source not in (None, next_.store)
         assert next_.source is None or newest[next_.source].object_is_whole
+        assert next_.source is None or next_.source in standing.replicas | standing.others
+
+
+# M: F-04
+@settings(max_examples=500)
+@given(places())
+def test_no_damage_that_was_found_on_a_holder_is_forgotten(place: Place) -> None:
+    standing, case, due = place
+    if next_step(standing, case, due) is None:
+        newest = {of.store: of for of in case.sightings}
+        for store in {of.store for of in case.found} & standing.holders & standing.replicas - case.closed:
+            assert store in newest, store
 
 
 class Model:
@@ -257,8 +313,8 @@ class Model:
         self.holders -= {store}
         if luck == "error":
             return
-        source = fetch.source or min((s for s in self.holders if self.copies[s] == "whole"), default=None)
-        if source is not None and self.copies[source] in ("whole", "indexless"):
+        source = fetch.source or min((s for s in self.holders if self.copies[s] in WHOLE), default=None)
+        if source is not None and self.copies[source] in WHOLE:
             self.copies[store] = luck if luck in ("damaged", "missing") else "whole"
             if luck != "missing":
                 self.holders |= {store}
@@ -277,7 +333,7 @@ def test_every_run_comes_to_an_end_and_repairs_what_another_store_has_whole(
     found = tuple(model.seen(store) for store in sorted(holders) if model.copies[store] in ("damaged", "missing"))
     case, closes = Case(OBJECT, found, everyone - holders), list[Close]()
     for _ in range(60):
-        standing = Standing(model.holders, everyone, frozenset(), not model.holders)
+        standing = standing_of(model.holders, everyone, unheld=not model.holders)
         next_ = next_step(standing, case, everyone)
         match next_:
             case None:
@@ -288,7 +344,8 @@ def test_every_run_comes_to_an_end_and_repairs_what_another_store_has_whole(
                 drawn = trouble.pop() if trouble else "whole"
                 model.fetch(next_, drawn)
                 again = model.seen(next_.store) if drawn != "error" else sighting(f"{next_.store}:silent")
-                case = msgspec.structs.replace(case, sightings=(*case.sightings, again))
+                again_ = (*case.fetched, next_.store)
+                case = msgspec.structs.replace(case, sightings=(*case.sightings, again), fetched=again_)
             case Salvage():
                 model.salvaged = True
                 break

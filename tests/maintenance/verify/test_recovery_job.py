@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from sparklog.core.errors import BrokerIdNotRegistered
+from sparklog.core.errors import BrokerIdNotRegistered, StoreFull, UnsupportedVersion
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
+from sparklog.log.check import sighting
 from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.task_runner import LocalTasks
+from sparklog.maintenance.verify.recovery_job import MOST_MESSAGES
+from sparklog.maintenance.verify.repair import Repair
 from sparklog.storage.keys import append_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
@@ -417,3 +420,133 @@ def test_what_retention_deletes_meanwhile_is_no_damage(log: DamagedLog, monkeypa
     report = log.recover()
     assert report.exit_code == 0, messages(report)
     log.check()
+
+
+# ---- what can't be put, and what the report says ------------------------------------------------------
+
+
+def full(monkeypatch: pytest.MonkeyPatch, log: DamagedLog, store: str, *names: str) -> None:
+    """The store has no space left for these files; without names, for none."""
+    put, url = MemoryStore.put_if_absent, log.world.store(store).url
+
+    def refused(target: MemoryStore, name: str, body: Any) -> None:
+        if target.url == url and (name in names or not names):
+            raise StoreFull("no space left")
+        put(target, name, body)
+
+    monkeypatch.setattr(MemoryStore, "put_if_absent", refused)
+
+
+# M: F-04
+@pytest.mark.parametrize("stores", [(), ("b",)], ids=["all", "b"])
+def test_the_only_whole_copy_is_used_although_its_index_can_not_be_put(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch, stores: tuple[str, ...]
+) -> None:
+    log.damage("a", 2, "lost", index=True)
+    for store in "bc":
+        log.damage(store, 2, "flipped")
+    full(monkeypatch, log, "a")
+    report = log.recover(stores=stores)
+    assert report.exit_code == (0 if stores else 1), messages(report)
+    if not stores:
+        assert "index missing" in messages(report)
+        assert "it could not be restored: STORE_FULL: no space left" in messages(report)
+    for store in "bc":
+        assert bytes(log.world.store(store).get(log.key(2))) == bytes(log.world.store("a").get(log.key(2)))
+
+
+# M: F-04
+def test_indexes_that_can_not_be_put_leave_the_other_objects_of_the_store_to_be_read(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(6):
+        log.write(1)
+    indexless = (0, 2, 3, 5, 6, 7, 8)
+    for number in indexless:
+        log.damage("a", number, "lost", index=True)
+    log.damage("a", 10, "flipped")
+    full(monkeypatch, log, "a", *(index_key(log.key(number)) for number in indexless))
+    report = log.recover()
+    assert f"{log.key(10)}: it was damaged, and was fetched again" in messages(report)
+    assert messages(report).count("no space left") == len(indexless)
+
+
+# M: F-04
+def test_errors_of_single_objects_do_not_make_a_store_silent(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each object is of a newer version, say, which this process can't read."""
+    for _ in range(4):
+        log.write(1)
+    asked, check = list[str](), sighting.check_object
+
+    def checked(store: MemoryStore, key: str, *given: Any, **more: Any) -> Any:
+        if store.url == log.world.store("a").url:
+            asked.append(key)
+            raise UnsupportedVersion("of another version")
+        return check(store, key, *given, **more)
+
+    monkeypatch.setattr(sighting, "check_object", checked)
+    log.recover()
+    assert {log.key(number) for number in range(LAST + 5)} <= set(asked)
+
+
+# M: F-04
+def test_what_no_store_has_whole_is_not_copied_to_another(log: DamagedLog) -> None:
+    """Object 2 is damaged on a and c, and missing on b. Object 3 is whole, and b lacks it by the chain, too."""
+    log.damage("a", 2, "flipped")
+    log.damage("c", 2, "cut")
+    log.damage("b", 2, "lost")
+    log.report_loss("b", 3)
+    for _ in range(2):
+        report = log.recover()
+        assert report.exit_code == 1
+        assert log.key(2) not in log.world.objects("b")
+        assert log.world.value().log_end(StoreId("b")) == 3
+    assert f"{log.key(2)}: store b lacks it: no store has it whole" in messages(report)
+
+
+# M: F-04
+def test_a_store_beside_those_of_the_run_that_could_not_be_filled_again_is_reported(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for store in "ab":
+        log.damage(store, 2, "flipped")
+    full(monkeypatch, log, "a", log.key(2))
+    report = log.recover(stores=["b"])
+    assert log.world.value().log_end(StoreId("a")) == 3
+    assert report.exit_code == 1
+    (row,) = [row for row in report.partitions if row.place.endswith("on a")]
+    assert row.outcome is WorkOutcome.FAILED
+    assert "no space left" in row.messages[0]
+
+
+# M: F-04
+def test_records_that_are_given_up_on_other_stores_are_named(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is about c. While it runs, its agent reports that the object is lost there."""
+    for store in "ab":
+        log.damage(store, 2, "lost")
+    log.damage("c", 2, "flipped")
+    begin = Repair.run
+
+    def beside(self: Repair, *given: Any) -> None:
+        log.damage("c", 2, "lost")
+        log.report_loss("c", 3)
+        begin(self, *given)
+
+    monkeypatch.setattr(Repair, "run", beside)
+    report = log.recover(stores=["c"], accept_loss=True)
+    assert log.lost() == [(3, 6)]
+    assert "records [3, 6) of t-0 were given up (--accept-loss)" in messages(report)
+
+
+def test_a_report_says_how_many_messages_it_left_out(log: DamagedLog) -> None:
+    for _ in range(22):
+        log.write(1)
+    for number in (0, 2, 3, *range(LAST + 1, LAST + 23)):
+        for store in "abc":
+            log.damage(store, number, "lost")
+    report = log.recover(accept_loss=True)
+    assert log.lost() == [(0, 31)]
+    for row in report.partitions:
+        if row.partition == 0:
+            assert sum("were given up" in message for message in row.messages) == MOST_MESSAGES
+            assert row.messages[-1] == "and 5 more messages"

@@ -65,6 +65,21 @@ def test_a_batch_is_saved_from_a_store_that_lost_the_index(log: DamagedLog, batc
     assert log.world.values(1) == log.model[1]
 
 
+# M: F-04 F-05
+def test_the_index_may_be_on_a_store_that_has_nothing_of_the_object(
+    log: DamagedLog, batches: tuple[Slice, SliceIndex]
+) -> None:
+    """By the chain c lacks the object, and it has just the index. On a and b the same batch is damaged."""
+    slice_, index = batches
+    log.report_loss("c", slice_.start, 1)
+    log.damage("c", LARGE, "lost")
+    for store in "ab":
+        log.flip_batches(store, LARGE, [0], index)
+        log.damage(store, LARGE, "lost", index=True)
+    log.recover(accept_loss=True)
+    assert log.lost() == [(slice_.start, int(index.offsets.ends[0]))]
+
+
 # M: F-04
 def test_a_torn_tail_is_cut_at_the_last_good_batch(log: DamagedLog, batches: tuple[Slice, SliceIndex]) -> None:
     """On one store it is torn earlier than on the others."""
