@@ -80,8 +80,7 @@ class Standing(msgspec.Struct, frozen=True):
     stores that have a slice of it. `lacking`: the stores that lack a slice of it, although they have a replica of the
     partition. `replicas`: the stores that can be asked for it, because they are not fenced and have replicas of its
     partitions. `others`: stores that can be asked, and have no replica; they may still have it from before a move.
-    `fenced`: stores that can't be asked, and may have it whole. `unheld`: at least one slice of it has
-    no holder.
+    `fenced`: stores that can't be asked, and may have it whole. `unheld`: at least one slice of it has no holder.
     """
 
     holders: frozenset[StoreId] = frozenset()
