@@ -505,8 +505,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-not-filled-again",
         "A copy that could not be fetched again is reported, also on a store that the run is not about.",
         "sparklog/maintenance/verify/next_step.py",
-        " or store in case.fetched}",
-        "}",
+        "    due = {*due, *case.fetched}\n",
+        "",
         (f"{_JOB}test_a_store_beside_those_of_the_run_that_could_not_be_filled_again_is_reported",),
     ),
     Guard(

@@ -46,8 +46,9 @@ def check_stores(stores: FoundStores, given: Collection[StoreId], without: Colle
     unknown = {*without, *given} - set(state.stores) - set(stores.peers)
     if unknown:
         raise InvalidInput(
-            f"in --from and --without wanted stores of the cluster, {', '.join(sorted(state.stores))}; found "
-            f"{', '.join(sorted(unknown))}"
+            f"wanted stores of the cluster ({', '.join(sorted(state.stores))}) in --from and --without, found "
+            f"{', '.join(sorted(unknown))}: leave out the names of stores that were removed; if a store of the cluster "
+            "is among them, these copies are older than it, so give stores that have newer ones with --from"
         )
     for store in sorted(state.stores.keys() - set(without)):
         stores.registered(state.stores[store])

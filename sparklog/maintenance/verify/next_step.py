@@ -171,11 +171,15 @@ def standing_of(state: ClusterState, slices: Sequence[Slice]) -> Standing:
 
 
 def next_step(standing: Standing, case: Case, due: Collection[StoreId]) -> Step | None:
-    """Return the next step of a repair, None if there is none. `due`: the stores that the run is to repair."""
+    """Return the next step of a repair, None if there is none. `due`: the stores that the run is to repair.
+
+    A copy that the run has fetched is due from then on.
+    """
+    due = {*due, *case.fetched}
     askable = standing.replicas | standing.others  # a store that was fenced or removed since it was looked at is not
     case = msgspec.structs.replace(case, sightings=tuple(of for of in case.sightings if of.store in askable))
     key, newest = key_of(case.object), {of.store: of for of in case.sightings}
-    lacking = {store for store in standing.lacking if store in due or store in case.fetched}
+    lacking = standing.lacking & due
     unseen = standing.replicas - newest.keys()
     returned = {of.store for of in case.found if of.store in unseen - case.closed}  # it was fenced at the first look
     if not newest and (first := unseen if case.found else lacking):

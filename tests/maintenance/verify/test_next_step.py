@@ -205,6 +205,8 @@ FETCHED = "it was damaged, and was fetched again"
         ("a:whole b:whole c:whole", {"in_part": "abc", "lacking": "abc", "unheld": True}, "fetch a from a unheld"),
         ("b:damaged a:whole c:whole", {**FOUND, "in_part": "b"}, "fetch b from a counted"),
         # some stores only
+        ("a:missing", {"holders": "a", "in_part": "a", "due": ""}, "nothing"),
+        ("a:missing a:missing", {"holders": "a", "in_part": "a", "due": ""}, "look bc"),
         ("a:damaged b:damaged c:whole", {**FOUND, "due": "b"}, "fetch b from c counted"),
         ("a:damaged b:damaged c:whole b:whole", {**FOUND, "due": "b", "closed": "b"}, "fetch a from b counted"),
     ],

@@ -22,12 +22,17 @@ OPTIONS = frozenset(inspect.signature(restore_cluster).parameters)  # take_over 
 
 @dataclass(eq=False)
 class Attempt:
-    """The arguments of a restore. It may be run several times."""
+    """The arguments of a restore. It may be run several times.
+
+    `unknown`: stores that were to be left out, until a refusal said that the copies do not know them. Nobody expects
+    anything of them either.
+    """
 
     url: str
     sources: dict[str, str]
     without: tuple[str, ...] = ()
     options: dict[str, bool] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         words = [f"to {self.url}", f"from {','.join(self.sources)}"]
@@ -57,7 +62,8 @@ def begin(
 ) -> Run:
     """Start a restore."""
     process = Process(f"restorer{world.next_number()}", dies_at, dies_at_put, dies_once_begun)
-    process.without = frozenset(world.known[name].url for name in attempt.without if name in world.known)
+    left_out = (*attempt.without, *attempt.unknown)
+    process.without = frozenset(world.known[name].url for name in left_out if name in world.known)
     process.loss_accepted = attempt.options.get("accept_loss", False)
     world.note(process.name, "begins", "a dry run" if dry_run else "", attempt)
     run = Run(attempt, process, None)  # type: ignore[arg-type]
@@ -112,16 +118,16 @@ def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | No
         address = address_of(name)
         if address is not None and name not in without:
             sources[name] = address
-    unknown = re.search(r"wanted stores of the cluster, .*; found (.*)", message)
-    for name in unknown[1].split(", ") if unknown else ():
-        without.discard(name)
-        sources.pop(name, None)
+    named = re.search(r"wanted stores of the cluster .*, found ([^:]*)", message)
+    not_known = set(named[1].split(", ")) if named else set()
+    unknown = {*attempt.unknown, *(without & not_known)}
+    without -= not_known
+    sources = {name: address for name, address in sources.items() if name not in not_known}
     for option in ("take_over", "accept_loss"):
         if f"--{option.replace('_', '-')}" in message and option in OPTIONS and option in attempt.options:
             options[option] = True
     url = re.search(r"--cluster ([^\s;]+)", message)
     sources = sources or attempt.sources
     has_begun_there = url is not None and ("take_over" not in OPTIONS or attempt.options.get("take_over"))
-    return Attempt(
-        url[1] if url is not None and has_begun_there else attempt.url, sources, tuple(sorted(without)), options
-    )
+    place = url[1] if url is not None and has_begun_there else attempt.url
+    return Attempt(place, sources, tuple(sorted(without)), options, tuple(sorted(unknown)))
