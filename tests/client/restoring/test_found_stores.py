@@ -10,13 +10,15 @@ import pytest
 import sparklog
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.client.restoring.restore_checks import check_lost
 from sparklog.core.commands import NewStore, RegisterStore
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
+from sparklog.core.errors import ChainDamaged, Conflict, SparklogError, StoreUnavailable
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.log.cluster_stores import open_metadata
+from sparklog.log.incarnation import begin_incarnation
 from sparklog.storage.keys import snapshot_key
 from tests.client.lost_cluster import LostCluster, append, flip
 
@@ -111,6 +113,22 @@ def test_what_a_chain_that_is_alive_has_written_since_is_read_and_no_evidence_of
     assert stores.head.n == last + 1
 
 
+def test_the_mark_of_a_later_restore_shows_that_newer_data_is_lost(tmp_path: Path) -> None:
+    """All copies of the two newer chains are gone, and their places: a restore from the oldest one would hide that."""
+    lost = LostCluster(tmp_path, copies=1, stores="b")
+    lost.append("1")
+    shutil.rmtree(lost.url)
+    second = lost.restore("b")
+    shutil.rmtree(lost.new_url)
+    third = lost.restore("b")
+    shutil.rmtree(lost.new_url)
+    for chain in (second.chain_id, third.chain_id):
+        shutil.rmtree(lost.path("b", "copies", chain or ""))
+    with pytest.raises(ChainDamaged, match=f"has the mark of a restore of cluster {second.chain_id}, which came later"):
+        lost.restore("b")
+    assert lost.restore("b", accept_loss=True).previous == second.previous
+
+
 def test_a_store_that_was_added_after_a_restore_leads_to_those_from_before_it(tmp_path: Path) -> None:
     """It has no copies, and no state that names the first chain: only a mark of the restore does."""
     lost = LostCluster(tmp_path, copies=1, stores="ac")
@@ -130,6 +148,34 @@ def test_a_store_that_is_left_out_is_not_looked_for_though_it_is_there(tmp_path:
     stores = FoundStores(lost.new_url, given, (StoreId("c"),), storage_settings({}), accept_loss=False)
     stores.find()
     assert sorted(stores.found) == ["b"]
+
+
+@pytest.mark.parametrize("of_another_cluster", [True, False])
+def test_a_store_is_taken_from_where_it_is_registered(tmp_path: Path, of_another_cluster: bool) -> None:
+    """It was announced at another place as well, and something else is there."""
+    lost = LostCluster(tmp_path, copies=1, stores="bc")
+    place = open_metadata(str(tmp_path / "a-first"), storage_settings({}))
+    with sparklog.connect(lost.url) as cluster:
+        state = cluster.connection.follower.state
+        begin_incarnation(place, "c", "f" * 32 if of_another_cluster else state.chain_id)
+        announced = Peer(StoreId("c"), EntryNumber(state.n + 1), place.url)
+        announce_peer(cluster.connection.stores(state).get(StoreId("b")), announced, 0)
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert stores.found[StoreId("c")].target.url == f"file://{lost.stores['c']}"
+    assert not stores.missing
+
+
+def test_the_store_of_another_cluster_is_missing(tmp_path: Path) -> None:
+    lost, other = LostCluster(tmp_path / "1", copies=1, stores="bc"), LostCluster(tmp_path / "2", copies=0, stores="c")
+    shutil.rmtree(lost.stores["c"])
+    shutil.copytree(other.stores["c"], lost.stores["c"])
+    given = {StoreId("b"): f"file://{lost.stores['b']}"}
+    stores = FoundStores(lost.new_url, given, (), storage_settings({}), accept_loss=False)
+    stores.find()
+    assert sorted(stores.found) == ["b"]
+    assert "belongs to another cluster" in stores.missing[StoreId("c")]
 
 
 def test_a_restored_chain_whose_place_cannot_be_read_may_well_be_lost(tmp_path: Path) -> None:
