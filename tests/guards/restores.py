@@ -29,8 +29,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "restore-until-nothing-is-new",
         "A restore marks the stores, too, that turn up behind its first marks.",
         _RESTORES,
-        "        while stores.found.keys() - marked or stores.head.n != last:",
-        "        while not marked:",
+        "        while new := stores.found.keys() - marked:",
+        "        while new := set() if marked else stores.found.keys():",
         (f"{_BESIDE_STORES}test_a_store_that_the_lost_chain_adds_during_a_restore_is_marked_or_refused",),
     ),
     Guard(

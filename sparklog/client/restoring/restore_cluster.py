@@ -1,7 +1,7 @@
 """Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores.
 
     find all stores and read their mirrors -> check that nothing is missing -> put the mark OWNER/<number> of the new
-    chain on each store -> find and read again, until there is no new store or entry -> check again
+    chain on each store -> find and read again, until there is no new store -> check again
     -> put the beginning of the new chain: now it has begun -> put its first entry and snapshot under their own keys
 
 All stores are marked before the mirrors are read for the last time. So the restore reads every entry that a process of
@@ -167,12 +167,10 @@ class _Restore:
         for number, other in others:
             give_up(number, other, owner, self._settings)
         marked: set[StoreId] = set()
-        last = -1
-        while stores.found.keys() - marked or stores.head.n != last:
-            for store in sorted(stores.found.keys() - marked):
+        while new := stores.found.keys() - marked:
+            for store in sorted(new):
                 self._mark(store, owner)
-            marked.update(stores.found)
-            last = stores.head.n
+            marked |= new
             stores.find()
             newer = stores.newer()
             if stores.chain_id != owner.previous:

@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from sparklog.chain.entry import Entry, decode_entry, hash_of
 from sparklog.chain.head import Draft, Head
@@ -41,6 +42,14 @@ class NobodyCanKnow(BaseException):
     """The operator left out every store that knew of a restore: the end of this world, and no promise is broken."""
 
 
+@dataclass(eq=False)
+class Ghost:
+    """An entry that took a slot again in a wiped place, and its holders."""
+
+    entry: Entry
+    holders: set[str] = field(default_factory=set)
+
+
 class Chains:
     """All chains of a run. `places` and `stores` are by address."""
 
@@ -51,7 +60,7 @@ class Chains:
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
         self.root = ""  # the first chain
-        self.ghosts: dict[bytes, set[str]] = {}  # entries that took a slot again in a wiped place; their holders
+        self.ghosts: dict[bytes, Ghost] = {}
         self.ever_told: dict[str, set[str]] = defaultdict(set)  # stores that were told of a store, by its id
         self.url_of: dict[str, str] = {}  # chains' places
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
@@ -75,7 +84,7 @@ class Chains:
                 if self.entries[chain].setdefault(n, body) == body:
                     self._held[chain, n].add(place.url)
                 elif body in self.ghosts:
-                    self.ghosts[body].add(place.url)
+                    self.ghosts[body].holders.add(place.url)
                 else:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
             elif chain == "peers":
@@ -95,7 +104,7 @@ class Chains:
             self.root = chain
         self.url_of.setdefault(chain, place.url)
         if self.entries[chain].setdefault(n, body) != body and place.hurt_at >= 0:
-            self.ghosts.setdefault(body, set())
+            self.ghosts.setdefault(body, Ghost(entry))
         elif self.entries[chain][n] != body:
             self.report(f"P3: {place.url} has a second entry {n} of {chain[:8]}")
         for command in entry.commands:
@@ -208,11 +217,27 @@ class Chains:
 
     def wanted(self, chain: str, n: int) -> int:
         """The number of stores that must have the entry. One that lowers metadata.copies needs as many as before."""
-        state = self.model(chain, n).state
-        heads = [n, n - 1] if n - 1 in self.entries[chain] else [n]
-        copies = max(effective_cluster(self.model(chain, at).state.config).metadata_copies for at in heads)
+        heads = [self.model(chain, at) for at in (n, n - 1) if at in self.entries[chain]]
+        return self._wanted_by(chain, heads)
+
+    def wanted_of_ghost(self, chain: str, body: bytes) -> tuple[int, int]:
+        """The same for an entry in a wiped place; and the last entry before it that is no such one."""
+        by_hash = {hash_of(ghost): ghost for ghost in self.ghosts}
+        bodies = [body]
+        while (before := by_hash.get(self.ghosts[bodies[0]].entry.previous)) is not None:
+            bodies.insert(0, before)
+        last = self.ghosts[bodies[0]].entry.n - 1
+        heads = [self.model(chain, last)]
+        for ghost in bodies:
+            draft = Draft(heads[0])
+            draft.apply(self.ghosts[ghost].entry, ghost, {})
+            heads.insert(0, draft.head())
+        return self._wanted_by(chain, heads[:2]), last
+
+    def _wanted_by(self, chain: str, heads: list[Head]) -> int:
+        copies = max(effective_cluster(head.state.config).metadata_copies for head in heads)
         here = self.url_of[chain]
-        return min(copies, sum(store.url != here for store in state.stores.values()))
+        return min(copies, sum(store.url != here for store in heads[0].state.stores.values()))
 
     def rests_on(self, chain: str, n: int) -> int:
         """The newest entry up to `n` that had to have copies: since then metadata.copies is 0."""

@@ -41,6 +41,8 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a store is taken for one that a restore could find, as the one that was told of it is wiped": (30204,),
     # And one: the operator left out a store that was newer than all copies found. The refusal was not about that.
     "a store that the copies do not know is not named as what it is": (1050,),
+    # What an entry in a wiped place needs was told by the entry that the place had lost.
+    "an entry in a wiped place needs copies although metadata.copies is 0 there": (5300,),
 }
 
 # A seed for each guard of `tests/guards/` that breaks a promise when the guard is gone.

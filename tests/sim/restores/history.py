@@ -78,8 +78,8 @@ class History(Chains):
     def acknowledged(self, chain: str, n: int, by: str, entry_hash: str | None) -> None:
         """A process was told that entry `n` is there. `entry_hash` is that of the entry, if the process knows it."""
         ghost = next((body for body in self.ghosts if entry_hash == hash_of(body)), None)
-        holders = self.holders_ever(chain, n) if ghost is None else frozenset(self.ghosts[ghost])
-        wanted = self.wanted(chain, n)
+        holders = self.holders_ever(chain, n) if ghost is None else frozenset(self.ghosts[ghost].holders)
+        wanted, real = (self.wanted(chain, n), n) if ghost is None else self.wanted_of_ghost(chain, ghost)
         if len(holders) < wanted and ghost is None:
             self.report(f"P7: {by} was told of entry {n} of {chain[:8]}, on {_named(holders)}, wanted {wanted} stores")
         self._establish_lineage(chain)
@@ -98,7 +98,7 @@ class History(Chains):
         hurt = {url for url, store in self.stores.items() if store.hurt_at > generation.step}
         free = self._beside(set(generation.exempt) | hurt, generation)
         if not wanted:  # the entry that lowered metadata.copies to 0 had them, or should have
-            rests_on = self.rests_on(chain, n)
+            rests_on = self.rests_on(chain, real)
             if rests_on <= generation.last:
                 self.unprotected += 1
                 return

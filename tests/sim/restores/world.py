@@ -13,7 +13,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command
 from sparklog.core.coordination import Author
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import NotEnoughReplicasAfterAppend, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.storage.keys import RESTORES, SNAPSHOTS
 from tests.kit.kernel import SHOWN, Simulation, own_dice
@@ -198,7 +198,14 @@ class World(Simulation):
         names = [self.new_store(name) for name in FIRST_NAMES[: self.shape.stores]]
         stores = {name: self.address(name) for name in names}
         config = {"metadata.copies": str(self.shape.copies)}
-        self.spawn("init", lambda process: init_cluster(url, stores=stores, config=config, author=_INIT))
+
+        def init(process: Process) -> None:
+            try:
+                init_cluster(url, stores=stores, config=config, author=_INIT)
+            except NotEnoughReplicasAfterAppend as error:  # all stores have stalled; the cluster is there
+                self.refused(process, error)
+
+        self.spawn("init", init)
         self.scheduler.run(lambda: False, 100_000)
         return url
 
