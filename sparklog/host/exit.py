@@ -12,8 +12,8 @@ def at_program_end(call: Callable[[], None]) -> None:
     """Call `call` twice: when the main thread ends, and after all other non-daemon threads have ended.
 
     The second call covers the work that those threads did in between. The first is needed as well: later, executors
-    accept no tasks, and newer interpreters start no threads. It comes before `concurrent.futures` shuts its executors
-    down, because hooks run in reverse order of registration.
+    accept no tasks, and newer interpreters start no threads. It precedes the hook by which `concurrent.futures` shuts
+    its executors down, because that was registered earlier.
     """
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from sparklog.core.types import Int32, LeaderEpoch, PartitionIndex
-from sparklog.spark.installed import arrow_schema
+from sparklog.spark.spark_versions import arrow_schema
 
 _TYPES: Final[dict[object, DataType]] = {
     bool: BooleanType(),
