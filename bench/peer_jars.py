@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.installed import delta_package
+from sparklog.spark.spark_versions import delta_package
 from tests.servers.maven import CannotFetch, fetch_jars
 
 _CONNECTOR = "4.2.0"

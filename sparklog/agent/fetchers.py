@@ -70,10 +70,10 @@ class Fetchers:
 
     @property
     def is_hopeless(self) -> bool:
-        """True if there is no point in waiting longer for missing objects. Read this only while no batch is under way.
+        """True if waiting longer for missing objects is pointless. Read this only while no batch is under way.
 
-        This is so if a source, a partition or the store itself has failed TRIES times in a row. It is also so if
-        nothing has failed, because then there was no source to copy from.
+        Either a source, a partition or the store itself has failed TRIES times in a row, or nothing has failed: then
+        no store can provide the objects.
         """
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)

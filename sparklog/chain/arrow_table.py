@@ -1,7 +1,7 @@
-"""Read Arrow tables of the chain. A checksum shows that the bytes are those that were written, not that they are right.
+"""Read and validate the chain's Arrow tables: a checksum proves that bytes are as written, not that they make sense.
 
-Arrow reads the stored metadata here, unlike in `message_decoder.py`: only Python reads these tables, whole and at once.
-Arrow refuses a buffer that is not inside the file, or that does not unpack to the length it claims, and a full
+Unlike in `message_decoder.py`, Arrow itself reads the stored metadata: only Python reads these tables, whole and at
+once. Arrow refuses a buffer that is not inside the file, or that does not unpack to the length it claims, and a full
 validation finds wrong offsets, texts and numbers of rows. Java has no such checks, nor has Arrow for single columns.
 """
 

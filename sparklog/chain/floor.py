@@ -32,9 +32,9 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 
 
 def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
-    """Return a time that is not in the future even if this process's clock is ahead: the entries show it.
+    """Return `now_ms`, or the oldest time in the last RECENT_ENTRIES entries before `end` if that is earlier.
 
-    It is `now_ms`, or the oldest time in the last RECENT_ENTRIES entries before `end` if that is earlier.
+    So the result is not in the future even if this process's clock is ahead.
     """
     recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
     return min((now_ms, *(stored.entry.time_ms for stored in recent)))

@@ -4,9 +4,8 @@ A restore puts its mark on each store, and only then reads the mirror there to i
 absent and is never deleted, and numbers have no gaps. So if a process of the old chain looks for the mark with the next
 number and finds none, the store still belonged to its chain at that time.
 
-The chain of a restore has begun once its first entry is under the key `meta/restores/<number>`. Before that, another
-restore can prevent that chain from ever beginning, by putting its own mark under that key. The other restore then takes
-the next number.
+Whichever object is put first under `meta/restores/<number>` decides. If it is the beginning of the restored chain, that
+chain has begun. If it is another restore's mark, that chain never begins, and the other restore takes the next number.
 
 A mark is JSON in a frame with a checksum (`framing.py`), so a flipped bit can't make it name another chain or address.
 """
@@ -53,10 +52,11 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
         raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error
 
 
-def is_mark(body: bytes | memoryview) -> bool:
-    """True if `body`, read from `meta/restores/<number>`, is a mark by which another restore gave that restore up.
+def is_owner_mark(body: bytes | memoryview) -> bool:
+    """True if `body` is an OWNER mark.
 
-    If False, `body` is the beginning of the restored chain.
+    Under `meta/restores/<number>`, a mark was put by another restore: the chain of this one never begins. Anything else
+    there is the beginning of that chain.
     """
     return bytes(body[: len(_START)]) == _START
 

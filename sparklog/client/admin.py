@@ -22,10 +22,10 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.cluster_config import parse_cluster_config
 from sparklog.core.config.topic_config import parse_topic_config
+from sparklog.core.describe.replica_findings import min_isr_warning
 from sparklog.core.describe.topic_rows import TopicDescription, describe_topic
 from sparklog.core.lookup import topic_of
 from sparklog.core.placement.assignment import Assignment
-from sparklog.core.placement.replica_health import min_isr_warning
 from sparklog.core.placement.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.records import CommandResult
 from sparklog.core.state import Store, Topic
@@ -184,7 +184,10 @@ class Admin:
         return topic_of(state, name)
 
     def _warn_of_min_isr(self, name: str) -> None:
-        """Log a warning if the topic's `min.insync.replicas` is greater than its number of replicas."""
+        """Log a warning if the topic's `min.insync.replicas` is greater than its number of replicas.
+
+        `planned_change` words it, too, but from a decision before the commit: refusals must come from the committer.
+        """
         state = self.connection.newest_state()
         topic = state.topic_named(name)
         if topic is None:  # deleted meanwhile

@@ -34,7 +34,7 @@ from sparklog.wire.messages import WaitReply
 
 ROUND_MS: Final = 5_000  # a coordinator that hangs is noticed after this and the grace for its reply
 SILENT_MS: Final = 1_000  # a coordinator that could not be asked is left alone for this long
-LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller sets another pause
+CHAIN_LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller sets another pause
 
 
 class Waiting:
@@ -46,7 +46,7 @@ class Waiting:
         self._looks = 0  # looks begun so far
         self._failures = RecentFailures(lambda: self.clock.monotonic_ms(), SILENT_MS)  # of coordinators, by name
 
-    def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
+    def watch(self, longest_pause_ms: float = CHAIN_LOOK_MS, bell: Bell | None = None) -> Watch:
         """Create a watch for one caller that waits, perhaps several times in a row.
 
         `longest_pause_ms`: the longest pause between two reads of the chain. Whenever `bell` rings, `Watch.wait` calls

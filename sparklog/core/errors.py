@@ -48,7 +48,7 @@ class SparklogError(Exception):
         return _rebuild, (type(self), self.message, self.landed)
 
     def perhaps_landed(self) -> Self:
-        """Return a copy with `landed` UNKNOWN, for a command that an earlier attempt may have landed."""
+        """Return a copy with `landed` UNKNOWN: an earlier attempt to commit the same command may have landed."""
         copy = type(self)(self.message, landed=Landed.UNKNOWN)
         copy.__cause__ = self
         return copy

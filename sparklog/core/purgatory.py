@@ -14,7 +14,7 @@ import msgspec
 
 from sparklog.core.decide.append import OFFSETS_END, is_replicated
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.records import AppendedRange
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import CommandStoreId, EntryNumber, OffsetRange, StoreId, TopicId, TopicPartition
@@ -83,7 +83,7 @@ def _is_readable(state: ClusterState, wanted: Records) -> bool:
     if missing <= 0:
         return True
     for position in wanted.positions:
-        if right_up_to(state, position) < position.offset:
+        if valid_up_to(state, position) < position.offset:
             return True
         key = TopicPartition(position.topic_id, position.partition)
         partition = state.partitions[key]

@@ -1,4 +1,4 @@
-"""Hooks for the end of the program: while threads and executors still work, and after the last work of theirs."""
+"""Hooks for the end of the program: one while threads and executors still work, one after their last work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def at_program_end(call: Callable[[], None]) -> None:
-    """Call `call` when the main thread ends, and once more after all other non-daemon threads have ended.
+    """Call `call` twice: when the main thread ends, and after all other non-daemon threads have ended.
 
-    The second call is for the work that those threads did meanwhile. It alone would be too late, because by then
-    executors take no tasks, and newer interpreters start no threads. The hook of `concurrent.futures` was registered
-    earlier, so it runs after the first call.
+    The second call covers the work that those threads did in between. The first is needed as well: later, executors
+    accept no tasks, and newer interpreters start no threads. It precedes the hook by which `concurrent.futures` shuts
+    its executors down, because that was registered earlier.
     """
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:

@@ -1,7 +1,12 @@
 """Remembers what failed a moment ago in this process, so that it is asked last, or not at all, for a while.
 
 Otherwise each use would wait for a dead store's timeout. A store on S3, gs, abfs or HDFS that hangs fails after its
-`timeout_ms`, so only the first use waits for it.
+`timeout_ms`, so only the first use waits for it. The users:
+
+    FAILED_READS  log/cluster_stores.py            readers ask such a store last
+    SLOW_HERE     client/plans/task_upload.py      writes leave it out while it is catching up
+    Mirrors       chain/mirror/mirrors.py          an entry's mirrors are made there last
+    Waiting       client/waiting.py                waits read the chain and don't ask such a coordinator
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url, open_store, registered_url
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
-FAILED_READS: Final = RecentFailures(SystemClock().monotonic_ms)  # of stores, by address
+FAILED_READS: Final = RecentFailures(SystemClock().monotonic_ms)  # of stores, by `failure_key`
 
 # Environment variables that each kind of store's client reads by itself, without the secret ones.
 _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -51,6 +51,10 @@ class StoreAddresses(msgspec.Struct, frozen=True):
     zones: dict[StoreId, str] = {}
     zone: str = ""
     ancestors: int | None = None
+
+    def failure_key(self, store: StoreId) -> str:
+        """The key of a store in the RecentFailures of this process, which may use several clusters."""
+        return f"{self.urls[store]} of {self.cluster}"
 
 
 def addresses_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StoreAddresses:
@@ -140,17 +144,14 @@ class Stores:
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
         """Record a failed read, so that the store is tried last for a while. Missing or damaged objects don't count."""
         if not isinstance(error, KeyNotFound | Damaged):
-            self._failures.note(self._address(store))
+            self._failures.note(self.addresses.failure_key(store))
 
     def has_failed(self, store: StoreId) -> bool:
         """True if a read from this store failed in this process less than FAILED_FOR_MS ago."""
-        return self._failures.is_recent(self._address(store))
+        return self._failures.is_recent(self.addresses.failure_key(store))
 
     def _is_near(self, store: StoreId) -> bool:
         return self._zone != "" and self.addresses.zones.get(store) == self._zone
-
-    def _address(self, store: StoreId) -> str:
-        return f"{self.addresses.urls[store]} of {self.addresses.cluster}"
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:

@@ -1,8 +1,8 @@
 """The keys of headers: UTF-8, and never null, as in Kafka. Checked when records are written.
 
-Kafka's clients refuse null keys, and Kafka's readers refuse the records that have some. Arrow and Spark let other bytes
-than UTF-8 pass as text (`cast(X'FF' AS STRING)`), and then fail where such a text is shown. Writers refuse such keys,
-but an object may have them all the same. Then readers see U+FFFD in their place, as Java and Python show broken text.
+Kafka's clients refuse to write null keys, and to read records that have them. Arrow and Spark accept any bytes as a
+string (`cast(X'FF' AS STRING)`), and fail later, where the string is shown. So writers refuse both. If an object
+contains bytes that are not UTF-8 all the same, readers see U+FFFD in their place, as in other broken text.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _refusal(rows: pa.RecordBatch, row: int, topic: str, found: str) -> InvalidR
 
 
 def readable_headers(headers: pa.Array) -> pa.Array:
-    """Return decoded headers with U+FFFD for what is not UTF-8 in their keys. None of the keys is null.
+    """Return decoded headers with U+FFFD in place of bytes in their keys that are not UTF-8. No key may be null.
 
-    The result of a slice has the keys of its own rows only: others may not be UTF-8.
+    If `headers` is a slice of a larger array, the result has only the keys of its own rows: others may not be UTF-8.
     """
     ends = buffer_offsets(headers)
     pairs = headers.values.slice(int(ends[0]), int(ends[-1] - ends[0]))

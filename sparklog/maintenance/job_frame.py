@@ -70,7 +70,7 @@ class Job(Protocol):
         ...
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Do the planned work, and return the rows of the plan with the work done. More rows may be added.
+        """Do the planned work. Return the rows of the plan with their outcomes, and perhaps rows that the plan lacked.
 
         A failure in the work of one row does not stop the work of the other rows.
         """

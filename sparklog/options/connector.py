@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka connector, and of Spark: aliases of sparklog's options, refused ones, ignored ones.
+"""Options of Spark's Kafka connector, and of Spark itself, that sparklog takes as its own, refuses, or ignores.
 
 Source: Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `kafkaParamsForProducer`).
 """

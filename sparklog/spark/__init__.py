@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
 
 def check_spark() -> None:
     """Raise InvalidInput unless this Python has a Spark that sparklog supports."""
-    import sparklog.spark.installed  # noqa: F401 - its import raises
+    import sparklog.spark.spark_versions  # noqa: F401 - its import raises
 
 
 def register(spark: SparkSession) -> None:

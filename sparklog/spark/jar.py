@@ -48,7 +48,7 @@ def function_advice(setting: Callable[[str], str | None]) -> str | None:
 
     `setting` returns the value of a setting of Spark, or None.
     """
-    from sparklog.spark.installed import HANGING_UDF_SETTING
+    from sparklog.spark.spark_versions import HANGING_UDF_SETTING
 
     if HANGING_UDF_SETTING is None or setting(HANGING_UDF_SETTING) == "false":
         return None

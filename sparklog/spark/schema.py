@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import IGNORED_COLUMNS, canonical
-from sparklog.spark.installed import arrow_schema
+from sparklog.spark.spark_versions import arrow_schema
 
 RECORDS_SCHEMA: Final = StructType(
     [
@@ -45,10 +45,9 @@ def records_schema(columns: Iterable[str]) -> StructType:
 
 
 def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
-    """Return the names of the columns of `schema`, the schema that a read should have.
+    """Return the column names of `schema`, the schema requested for a read; `whole` is the source's full schema.
 
-    Raises InvalidInput for a column that is not in `whole`, the source's full schema, has another type there, or is not
-    nullable.
+    Raises InvalidInput unless each column is nullable and has the same type in `whole`.
     """
     known = {field.name: field.dataType for field in whole}
     for field in schema:

@@ -1,12 +1,12 @@
-"""The metadata as any coordinator serves it, whether it leads or stands by, and the headers of reads.
+"""The metadata as any coordinator serves them, whether it leads or stands by, and the headers of reads.
 
 GET /v1/meta/…                          the object of the metadata store under the key meta/…
 GET /v1/meta?prefix=P&after=K&limit=N   -> MetadataKeys: the first N keys after K that begin with P
 
-A request for metadata, topics or groups may say in a header for which chain it is. A request for topics or groups may
-also say up to which position the client has read the chain; the metadata are never out of date. The headers of a reply
-with an object name the coordinator's chain, and the position up to which the coordinator has read it. Other replies
-have both as fields.
+A request may name its chain in a header. A request for topics or groups may also say up to which position the client
+has read the chain, so that the answer is no older. Requests for metadata need no position: they are answered from the
+store itself. A reply names the coordinator's chain and position: in headers if its body is an object, otherwise as
+fields.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_without_a_coordinator_it_looks_itself_at_longer_and_longer_intervals(
     seen = looks(cluster, monkeypatch)
     assert wait(cluster)
     assert len(seen) == 10
-    assert clock.at_ms <= 10 + 20 + 40 + 80 + 160 + 5 * waiting_module.LOOK_MS
+    assert clock.at_ms <= 10 + 20 + 40 + 80 + 160 + 5 * waiting_module.CHAIN_LOOK_MS
     assert not wait(cluster, longest_ms=10_000)
     assert clock.at_ms >= 10_000
 
@@ -232,7 +232,7 @@ def test_while_no_coordinator_can_be_asked_it_looks_and_asks_again_now_and_then(
     seen = looks(cluster, monkeypatch)
     assert not wait(cluster, longest_ms=10_000)
     assert 5 <= len(asked.asked) <= 10
-    assert len(seen) >= 10_000 // waiting_module.LOOK_MS
+    assert len(seen) >= 10_000 // waiting_module.CHAIN_LOOK_MS
     clock.events.append(lambda: writer.append("t", ROW))
     assert wait(cluster)
 

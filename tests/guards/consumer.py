@@ -125,7 +125,7 @@ GUARDS: Final = (
         "consumer-given-up",
         "What an unclean election gave up after it was read is noticed.",
         _CORE,
-        "        if right < at:",
+        "        if valid_to < at:",
         "        if False:",
         (_POSITIONS + "test_what_an_unclean_election_gave_up_is_a_loss_or_is_read_again",),
     ),

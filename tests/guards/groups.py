@@ -112,7 +112,7 @@ GUARDS: Final = (
         "group-lost-records",
         "What an unclean election gave up before a late commit counts as unread.",
         _DECIDE,
-        "    return offset if right == offset.offset else msgspec.structs.replace(offset, offset=right)",
+        "    return offset if valid_to == offset.offset else msgspec.structs.replace(offset, offset=valid_to)",
         "    return offset",
         ("tests/core/test_forgetting.py::test_a_group_goes_back_to_where_an_unclean_election_began_to_lose",),
     ),

@@ -227,7 +227,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
-        "copies-lane-registration",
+        "copies-worker-registration",
         "A process that runs on begins the copies anew, too, once the store is registered again.",
         "sparklog/chain/mirror/mirrors.py",
         "        key = store.store, store.registration  #",
@@ -273,7 +273,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-of-this-entry",
         "A mirror counts only if it is whole up to the entry that is wanted.",
         "sparklog/chain/mirror/mirrors.py",
-        "            return lane.mirror.whole_to is not None and lane.mirror.whole_to >= request.head.n\n",
+        "            return worker.mirror.whole_to is not None and worker.mirror.whole_to >= request.head.n\n",
         "            return True\n",
         (f"{_COPIES}test_a_mirror_that_is_whole_up_to_an_older_entry_does_not_count",),
     ),
@@ -342,8 +342,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-avoided",
         "A store that failed is tried last for a while: otherwise every entry waits for it.",
         "sparklog/chain/mirror/mirrors.py",
-        "        failures[lane.store] = str(error)\n        self._failures.note(lane)\n",
-        "        failures[lane.store] = str(error)\n",
+        "        failures[worker.store] = str(error)\n        self._failures.note(worker)\n",
+        "        failures[worker.store] = str(error)\n",
         (f"{_COPIES}test_a_store_that_failed_is_tried_last_from_then_on",),
     ),
 )

@@ -368,8 +368,8 @@ GUARDS: Final = (
         "move-write-epoch",
         "The records of a write belong to the epoch it was begun under.",
         "replica_append.py",
-        "with_move_completed(value, changed, min_isr, silent=value.replicas)",
-        "with_move_completed(value, changed, min_isr)",
+        "settled_ending_moves(value, changed, min_isr, silent=value.replicas)",
+        "settled_ending_moves(value, changed, min_isr)",
         "test_reassignment.py::test_a_write_that_could_end_a_move_elects_nobody",
     ),
     _guard(

@@ -11,7 +11,7 @@ import msgspec
 
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.write.store_lanes import LOOK_MS, StoreLanes
+from sparklog.log.write.store_lanes import STALL_LOOK_MS, StoreLanes
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from tests.kit.faulty_store import FaultyStore, Hanging
@@ -36,7 +36,7 @@ class LagClock(HandClock):
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
         self.waits.append(longest_ms)
         assert len(self.waits) < 1_000, "it waits for ever"
-        passes = self.stalled if longest_ms <= LOOK_MS else self.ready
+        passes = self.stalled if longest_ms <= STALL_LOOK_MS else self.ready
         if not passes():
             changed.wait()
             return

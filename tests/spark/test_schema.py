@@ -7,8 +7,8 @@ from pyspark.sql.types import CalendarIntervalType, NullType, StructField, Struc
 
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import READ_SCHEMA, read_schema
-from sparklog.spark.installed import arrow_schema
 from sparklog.spark.schema import RECORDS_SCHEMA, check_written, columns_of, records_schema
+from sparklog.spark.spark_versions import arrow_schema
 
 
 @pytest.mark.sparks("columns")

@@ -7,7 +7,7 @@ and all others would wait for two entries instead of one.
 
 from __future__ import annotations
 
-LOOKS = 16  # one look for more commands lasts a 16th of the time that the last entry took
+LOOKS_PER_ENTRY = 16  # one look for more commands lasts a 16th of the time that the last entry took
 SHORTEST_LOOK_MS = 1.0  # if entries are quick, waiting gains nothing
 LONGEST_LOOK_MS = 10.0
 FIRST_LOOKS = 4  # the first caller may be back up to this many looks later: callers are woken one after the other
@@ -27,7 +27,7 @@ class Gathering:
         The callers of the answered commands are expected to submit again.
         """
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
-        self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
+        self._look_ms = min(took_ms / LOOKS_PER_ENTRY, LONGEST_LOOK_MS)
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
@@ -44,8 +44,8 @@ class Gathering:
     def looked(self, waiting: int, now_ms: int) -> None:
         """End a wait of `look_ms`: `waiting` commands wait by now.
 
-        Another wait may follow only if enough commands came during this one: at least 1/LOOKS of the number of commands
-        in the last entry.
+        Another wait may follow only if enough commands came during this one: at least 1/LOOKS_PER_ENTRY of the number
+        of commands in the last entry.
         """
         came = waiting - self._seen
-        self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0
+        self._until_ms = now_ms if came * LOOKS_PER_ENTRY >= self._answered else 0.0

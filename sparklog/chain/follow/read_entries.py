@@ -22,7 +22,7 @@ from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
 def read_entries(numbers: Iterable[EntryNumber], url: str) -> ChainMachine[list[Entry]]:
-    """Read the entries with these numbers (at least one) that still exist. Returns them in ascending order.
+    """Return those of these entries that still exist, in ascending order. There must be at least one number.
 
     Raises ChainDamaged and the store's errors.
     """

@@ -3,9 +3,9 @@
 Before an entry is acknowledged, as many mirrors as `metadata.copies` asks for must have it, with all entries before it.
 
 The stores are chosen again for each entry, from those that are registered, not fenced, and elsewhere than the chain
-itself. The longest registered ones are tried first, and those that have failed or hung lately are tried last. Processes
-may choose different stores: each makes the mirrors on the stores of its choice whole. Each store has its own daemon
-thread, because a store may never answer.
+itself. Those registered longest ago are tried first; silent ones come later, and those that failed or hung lately come
+last. Processes may choose different stores: each process completes the mirrors on the stores that it has chosen. Each
+store has its own daemon thread, because a store may never answer.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _log = logging.getLogger("sparklog")
 _SYSTEM = SystemClock()
 
 
-class _Lane:
-    """The work for one mirror, in its own thread: at most one call of `Mirror.extend` at a time. `error`: its error."""
+class _MirrorWorker:
+    """One mirror and its thread, which runs one call of `Mirror.extend` at a time. `error`: that of the last call."""
 
     def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
@@ -86,8 +86,8 @@ class Mirrors:
         self._is_elsewhere = is_elsewhere
         self._check_incarnation = check_incarnation
         self._clock = clock
-        self._lanes: dict[tuple[StoreId, int], _Lane] = {}
-        self._failures = RecentFailures(clock.monotonic_ms)  # of lanes
+        self._workers: dict[tuple[StoreId, int], _MirrorWorker] = {}
+        self._failures = RecentFailures(clock.monotonic_ms)  # of workers
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
@@ -111,32 +111,32 @@ class Mirrors:
         wanted = self.wanted(state)
         patience_ms = min(PATIENCE_MS, effective_cluster(state.config).replica_lag_time_max_ms)
         failures: dict[StoreId, str] = {}
-        lanes = self._in_order(state, failures)
-        running: dict[StoreId, tuple[_Lane, int]] = {}  # with the time at which patience ends
+        workers = self._in_order(state, failures)
+        running: dict[StoreId, tuple[_MirrorWorker, int]] = {}  # with the time at which patience ends
         whole = 0
         with self._changed:
             while True:
-                for store, (lane, until_ms) in list(running.items()):
-                    if not lane.busy:
+                for store, (worker, until_ms) in list(running.items()):
+                    if not worker.busy:
                         del running[store]
-                        whole += self._ended(lane, request, failures)
+                        whole += self._ended(worker, request, failures)
                     elif self._clock.monotonic_ms() >= until_ms:
                         del running[store]
                         failures[store] = RequestTimedOut(f"no answer in {duration(patience_ms)}").message
-                        self._failures.note(lane)
+                        self._failures.note(worker)
                 if whole >= wanted:
                     return
-                while lanes and len(running) < wanted - whole:
-                    lane = lanes.pop(0)
-                    if lane.busy:
-                        failures[lane.store] = "it has not answered yet"
+                while workers and len(running) < wanted - whole:
+                    worker = workers.pop(0)
+                    if worker.busy:
+                        failures[worker.store] = "it has not answered yet"
                         continue
-                    running[lane.store] = lane, self._clock.monotonic_ms() + patience_ms
-                    lane.begin(request, self._changed)
+                    running[worker.store] = worker, self._clock.monotonic_ms() + patience_ms
+                    worker.begin(request, self._changed)
                 if not running:
                     raise self._too_few(state, whole, wanted, failures)
                 first_ms = min(until_ms for _, until_ms in running.values())
-                if all(lane.busy for lane, _ in running.values()):
+                if all(worker.busy for worker, _ in running.values()):
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
 
     def snapshot(self, n: int) -> None:
@@ -144,8 +144,8 @@ class Mirrors:
 
         Leaves out a mirror that is being extended. Waits at most SNAPSHOT_WAIT_MS for each of the others.
         """
-        lanes = list(self._lanes.values())  # other threads may add some
-        mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
+        workers = list(self._workers.values())  # other threads may add some
+        mirrors = [worker.mirror for worker in workers if worker.mirror.whole_to is not None and not worker.busy]
         threads = [
             threading.Thread(target=_mirror_snapshot, args=(mirror, n), name="sparklog-mirror-snapshot", daemon=True)
             for mirror in mirrors
@@ -155,21 +155,21 @@ class Mirrors:
         for thread in threads:
             thread.join(SNAPSHOT_WAIT_MS / 1000)
 
-    def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
-        """Return True if the lane's task, which has ended, made the mirror whole up to the requested entry.
+    def _ended(self, worker: _MirrorWorker, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
+        """Return True if the worker's task, which has ended, made the mirror whole up to the requested entry.
 
         If the task failed, its error is added to `failures`, and the store is tried last for FAILED_FOR_MS. But
         InconsistentClusterId and interrupts are raised.
         """
-        error = lane.error
+        error = worker.error
         if error is None:
-            return lane.mirror.whole_to is not None and lane.mirror.whole_to >= request.head.n
+            return worker.mirror.whole_to is not None and worker.mirror.whole_to >= request.head.n
         if isinstance(error, InconsistentClusterId):
             raise error
         if not isinstance(error, Exception):
             raise error
-        failures[lane.store] = str(error)
-        self._failures.note(lane)
+        failures[worker.store] = str(error)
+        self._failures.note(worker)
         return False
 
     def _too_few(
@@ -185,20 +185,20 @@ class Mirrors:
         text = "no other store is registered and not fenced: add one, or move replicas off those that are fenced and "
         return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
-    def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
-        """Return the lanes of the stores that may have a mirror, in the order to try them.
+    def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_MirrorWorker]:
+        """Return the workers of the stores that may have a mirror, in the order to try them.
 
         The error of a store that can't be opened is added to `failures`.
         """
-        lanes = []
+        workers = []
         for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):
             if store.fenced or not self._is_elsewhere(store):
                 continue
             try:
-                lanes.append(self._lane(state, store))
+                workers.append(self._worker(state, store))
             except SparklogError as error:  # it can't even be opened
                 failures[store.store] = str(error)
-        return sorted(lanes, key=lambda lane: (self._failures.is_recent(lane), lane.busy))
+        return sorted(workers, key=lambda worker: (self._failures.is_recent(worker), worker.busy))
 
     def _check_owners(self, state: ClusterState) -> None:
         """Raise InconsistentClusterId if another chain owns a store. Stores that don't answer are skipped."""
@@ -210,14 +210,14 @@ class Mirrors:
             except SparklogError:
                 continue
 
-    def _lane(self, state: ClusterState, store: Store) -> _Lane:
+    def _worker(self, state: ClusterState, store: Store) -> _MirrorWorker:
         key = store.store, store.registration  # after a loss the mirror may be gone, too
-        lane = self._lanes.get(key)
-        if lane is None:
+        worker = self._workers.get(key)
+        if worker is None:
             target = self._open(state, store.store)
             mirror = Mirror(self._source, target, state.chain_id, store, self._check_incarnation, self._check_owners)
-            lane = self._lanes.setdefault(key, _Lane(store.store, mirror))
-        return lane
+            worker = self._workers.setdefault(key, _MirrorWorker(store.store, mirror))
+        return worker
 
 
 def _mirror_snapshot(mirror: Mirror, n: int) -> None:

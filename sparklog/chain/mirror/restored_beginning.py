@@ -12,7 +12,7 @@ import msgspec
 
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.framing import frame, unframe
-from sparklog.chain.owner import is_mark
+from sparklog.chain.owner import is_owner_mark
 from sparklog.chain.snapshot.snapshot import Manifest, decoded_manifest
 from sparklog.core.state import first_entry
 from sparklog.storage.keys import RESTORES, parse_restore_key, snapshot_key
@@ -49,7 +49,7 @@ def beginnings_at(place: ObjectStore) -> Iterator[tuple[int, Beginning]]:
         if number is None:
             continue
         body = bytes(place.get(stored.key))
-        if not is_mark(body):
+        if not is_owner_mark(body):
             yield number, decoded_beginning(body, stored.key, place.url)
 
 

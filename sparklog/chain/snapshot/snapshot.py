@@ -150,10 +150,10 @@ class Prepared:
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Prepared:
-    """Take a snapshot of `state`. `known` has the chunks in the store, by SHA-256, and gets the new chunks of tables.
+    """Encode a snapshot of `state` without writing it.
 
-    The state does not change, except that each block remembers its chunk, so that the next snapshot need not encode it
-    again.
+    `known`: the chunks in the store, by SHA-256; the new chunks of tables are added. The state does not change,
+    except that each block remembers its chunk, so that the next snapshot need not encode it again.
     """
     prepared: dict[str, bytes] = {}
 

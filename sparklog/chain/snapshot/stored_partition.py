@@ -82,7 +82,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Return the partition whose stored form this is. The store with number n is `stores[n]`.
+    """Return the partition from its stored form. The store with number n is `stores[n]`.
 
     Raises IndexError for a number that is not in `stores`.
     """

@@ -103,7 +103,7 @@ def _report(
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """Return the report in two maps: its single values, and its details under "orphans", "stores" and "jobs"."""
     from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
-    from sparklog.core.placement.replica_health import replication_health
+    from sparklog.core.describe.replica_findings import replication_health
     from sparklog.core.types import StoreId
 
     numbers = position(cluster, state)

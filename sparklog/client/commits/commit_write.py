@@ -1,8 +1,8 @@
 """Commits a write; if it is refused for a reason that may pass, submits it again under the same command id.
 
-Uploads are never repeated, because an election does not change which stores hold an object. A write that was fenced is
-submitted again under the new leader epoch. If the new leader's store lacks objects of the write, they are copied there
-first.
+Nothing is uploaded again here, because an election does not change which stores hold an object. A write that was fenced
+is submitted again under the new leader epoch. If the new leader's store lacks objects of the write, they are copied
+there first. Once this has given up, a producer may upload again (`client/producer/sending.py`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from sparklog.client.plans.read_plan import offsets_to_read, partitions_to_read, tasks_of
 from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead, offset_after_bytes, weigh
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.reading.stream_positions import StreamPositions
 from sparklog.core.reading.trigger_limits import TriggerLimits, shares
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -140,7 +140,7 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
     for place, position in sorted(start.at.items()):
         name = _name(place)
         try:
-            right = right_up_to(state, position)
+            valid_to = valid_up_to(state, position)
         except UnknownTopicOrPartition:
             losses.append(f"{name}: the stream is at offset {position.offset}, {_gone(state, place, position)}")
             continue
@@ -149,10 +149,10 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
                 f"{name}: the checkpoint is at offset {position.offset}, and the query no longer subscribes to it"
             )
             continue
-        if right < position.offset:
+        if valid_to < position.offset:
             losses.append(
                 f"{name}: the stream has read up to {position.offset}, and an unclean election gave up records from "
-                f"{right} on: the stream has used records that are not in the log"
+                f"{valid_to} on: the stream has used records that are not in the log"
             )
         log_start, log_end = _partition(state, position).log_start, _log_end(state, position)
         if position.offset < log_start:

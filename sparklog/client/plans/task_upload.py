@@ -79,7 +79,7 @@ def upload_task_rows(
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
         for store in lanes.slow_stores().intersection(plan.catching_up):
-            SLOW_HERE.note(_address(plan, store))
+            SLOW_HERE.note(plan.addresses.failure_key(store))
 
 
 def _upload(plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int) -> TaskWritten:
@@ -122,13 +122,9 @@ def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
     thread that never ends, and the bytes that the thread keeps in memory. Returns no stores if a partition would then
     have none to upload to.
     """
-    slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(_address(plan, store)))
+    slow = frozenset(store for store in plan.catching_up if SLOW_HERE.is_recent(plan.addresses.failure_key(store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
     return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
-
-
-def _address(plan: WritePlan, store: StoreId) -> str:
-    return f"{plan.addresses.urls[store]} of {plan.addresses.cluster}"
 
 
 def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:

@@ -1,4 +1,15 @@
-"""Writes one flush of a producer: finds the partitions of its records, uploads the records, and commits the uploads."""
+"""Writes one flush of a producer: finds the partitions of its records, uploads the records, and commits the uploads.
+
+    route    the partition of each record
+    upload   on each store: the object -> its index -> a check of INCARNATION; only then is the store a holder
+    commit   all objects of the flush in one entry of the chain, as one command
+
+`core/producing/flushes.py` says when each step is due. If a commit is refused, `commit_append` submits it again for a
+short time, with the same upload and command id. If it is still refused, the table in `core/producing/flush_errors.py`
+decides: the flush is committed again, uploaded again (perhaps in halves), or fails. Another upload has another command
+id, but a commit in doubt keeps its sequences, by which the chain recognises it. What is left of a refused upload is an
+orphan, which vacuum deletes.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +142,7 @@ class Sending:
         flush.upload = (plan, written)
 
     def commit(self, work: FlushCommit) -> CommandResult:
-        """Commit the uploads of the flush, always with the same command id. Raises the errors of `commit_append`."""
+        """Commit the last upload of the flush, with its command id. Raises the errors of `commit_append`."""
         uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
         plan, written = uploaded
         command = append_command(plan, [written])

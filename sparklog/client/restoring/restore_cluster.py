@@ -28,7 +28,7 @@ from sparklog.chain.mirror.restored_beginning import (
     encoded_beginning,
     manifest_in,
 )
-from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
+from sparklog.chain.owner import Owner, decoded, is_owner_mark, put_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import put_chunk
 from sparklog.client.connection import Connection
@@ -335,7 +335,7 @@ class _Restore:
         beginning = Beginning(body, manifest)
         key = restore_key(number_of(self._stores, owner))
         existing = put(self._place, key, encoded_beginning(beginning))
-        if existing is not None and is_mark(existing):
+        if existing is not None and is_owner_mark(existing):
             raise taken_over(decoded(existing, key, self._place.url))
         if existing is not None:
             raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it finishes that")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sparklog.chain.mirror.mirror import put
 from sparklog.chain.mirror.restored_beginning import decoded_beginning, manifest_in
-from sparklog.chain.owner import Owner, encoded, is_mark
+from sparklog.chain.owner import Owner, encoded, is_owner_mark
 from sparklog.client.restoring.found_stores import FoundStores
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
@@ -76,7 +76,7 @@ def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) 
             f"reachable, or run that restore again, with --cluster {other.cluster}; if the place is gone for good, "
             "make an empty one at the same address, then run this again"
         ) from error
-    if existing is None or is_mark(existing):
+    if existing is None or is_owner_mark(existing):
         return
     begun = manifest_in(decoded_beginning(existing, restore_key(number), place.url), number, place.url)
     if begun.chain_id == other.chain_id or owner.previous in begun.ancestors:

@@ -23,7 +23,7 @@ from sparklog.wire.messages import WAIT, WaitReply, WaitRequest
 
 MAX_WAIT_MS: Final = 60_000
 MAX_WATCHED: Final = 1_000_000  # partitions, topics and operations: some hundred MB at most
-LOOK_MS: Final = 500  # between looks at the chain's next slot, while requests wait and nothing is committed
+SLOT_LOOK_MS: Final = 500  # between looks at the chain's next slot, while requests wait and nothing is committed
 AT_ONCE: Final = 256  # operations that are answered before other tasks have a turn
 
 _wait_request = Decoders(WaitRequest)
@@ -56,7 +56,7 @@ class Waits:
 
     @property
     def is_looking(self) -> bool:
-        """True if the chain is read every LOOK_MS, because a request waits."""
+        """True if the chain is read every SLOT_LOOK_MS, because a request waits."""
         return self._looking is not None
 
     async def wait(self, request: WaitRequest, client_left: ClientLeft) -> WaitReply:
@@ -152,14 +152,14 @@ class Waits:
             asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
 
     async def _look(self) -> None:
-        """Read the chain every LOOK_MS for entries of other processes, as long as requests wait.
+        """Read the chain every SLOT_LOOK_MS for entries of other processes, as long as requests wait.
 
-        Skip a read if the head has changed in the last LOOK_MS: this process has then committed or read entries.
+        Skip a read if the head has changed in the last SLOT_LOOK_MS: this process has then committed or read entries.
         """
         try:
             while self._answers:
                 n = self._follower.head.n
-                await asyncio.sleep(LOOK_MS / 1000)
+                await asyncio.sleep(SLOT_LOOK_MS / 1000)
                 if self._answers and self._follower.head.n == n:
                     await self._catch_up()
         finally:

@@ -22,12 +22,12 @@ from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, 
 from sparklog.core.describe.group_rows import group_row
 from sparklog.core.describe.next_cut import next_cut_by_time_ms
 from sparklog.core.describe.readable import counted
+from sparklog.core.describe.replica_findings import replication_health
 from sparklog.core.describe.store_rows import StoreRow, store_rows
 from sparklog.core.describe.topic_rows import describe_topic, topic_row
 from sparklog.core.errors import SparklogError
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.lookup import topic_of
-from sparklog.core.placement.replica_health import replication_health
 from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Topic
 from sparklog.storage.open_store import registered_url
@@ -147,7 +147,7 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
         "partitions": Listed(list(described.partitions), cut.total, cut.page, cut.pages),
         "config": [(key, of.value, of.origin) for key, of in described.config.items() if of.origin != "default"],
         "quoted": shlex.quote(name),
-        "next_cut_ms": next_cut_by_time_ms(state, topic_of(state, name)),
+        "next_cut_by_time_ms": next_cut_by_time_ms(state, topic_of(state, name)),
         "charts": topic_charts(seen, name) if seen.leads else [],
         "groups": list(map(group_row, group_lags(state).in_topic(described.topic_id, ROWS))),
     }

@@ -34,7 +34,7 @@ from sparklog.core.groups.membership import (
 )
 from sparklog.core.lookup import existing_group, existing_partition
 from sparklog.core.names.topic_names import check_topic_name
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.slice_table import topic_partition_of
@@ -306,7 +306,7 @@ def _check_once(offsets: Iterable[OffsetToCommit]) -> None:
 def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_bytes: int) -> OffsetToCommit:
     key = TopicPartition(offset.topic_id, offset.partition)
     position = Position(chain_id, offset.topic_id, offset.partition, offset.offset, offset.leader_epoch)
-    right = right_up_to(state, position)
+    valid_to = valid_up_to(state, position)
     end = existing_partition(state, key).high_watermark
     if not 0 <= offset.offset <= end:
         raise OffsetOutOfRange(
@@ -319,4 +319,4 @@ def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_by
             f"{partition_name(state, key)}: the metadata of an offset has at most {most_bytes} bytes "
             f"(offset.metadata.max.bytes), found {size}"
         )
-    return offset if right == offset.offset else msgspec.structs.replace(offset, offset=right)
+    return offset if valid_to == offset.offset else msgspec.structs.replace(offset, offset=valid_to)

@@ -12,7 +12,7 @@ from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.changes import of_each
 from sparklog.core.records import At, ClusterRestored, FloorRaised, Record
 from sparklog.core.replication.new_leader import led_by
-from sparklog.core.replication.partition import Replication, ReplicationChange, with_derived_marks
+from sparklog.core.replication.partition import Replication, ReplicationChange, settled
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId, TopicPartition
 
@@ -30,7 +30,7 @@ def restored_records(
         if before.leader is None:
             return before
         led = led_by(before, before.leader)
-        return ReplicationChange(with_derived_marks(before, led.after, config.min_insync_replicas), led.forgotten)
+        return ReplicationChange(settled(before, led.after, config.min_insync_replicas), led.forgotten)
 
     changes = of_each(state, [(key, key) for key in sorted(state.partitions)], renewed)
     restored = ClusterRestored(chain_id, EntryNumber(state.n), dict(urls), tuple(given_up))

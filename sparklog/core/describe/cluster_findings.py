@@ -1,4 +1,4 @@
-"""Problems of a cluster in human-readable sentences. Those of replicas are in core/placement/replica_health.py."""
+"""Problems of a cluster in human-readable sentences. Those of replicas are in replica_findings.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Changes in words. A dry run, a page and the result of a change show the same sentence, and the same table."""
+"""Changes in words: a sentence, a table and warnings, the same wherever a change is planned or its result is shown.
+
+The command line (`cli/changing.py`) and the coordinator's pages (`coordinator/page/actions/action.py`) show all of it.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ from sparklog.core.config.cluster_config import cluster_key, topic_defaults
 from sparklog.core.config.key import ConfigValue, text_of
 from sparklog.core.config.topic_config import effective, topic_values
 from sparklog.core.describe.readable import amount, counted, point_in_time
+from sparklog.core.describe.replica_findings import min_isr_warning
 from sparklog.core.describe.topic_rows import topic_row
 from sparklog.core.groups.group_progress import committed_offsets
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.maintenance.record_deletion import RecordDeletion
-from sparklog.core.placement.replica_health import min_isr_warning
 from sparklog.core.records import ClusterAltered, PartitionsAdded, Record, TopicAltered, TopicCreated, TopicDeleted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, StoreId, TopicPartition

@@ -1,4 +1,4 @@
-"""Rows of stores, with the same fields wherever they are shown."""
+"""A store as a row, with the same fields in HTTP replies, Spark's tables and the command line's JSON."""
 
 from __future__ import annotations
 

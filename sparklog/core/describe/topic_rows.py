@@ -3,7 +3,7 @@
 The HTTP interface sends these rows, `Cluster.describe` returns them, and the fields of a row are the columns of Spark's
 metadata tables (`spark/read/row_columns.py`) and of the command line's JSON. A new field appears there by itself. It
 must be added by hand to the tables of `topic describe` (`_COLUMNS` in `cli/topics/topic_verbs.py`) and `replica list`,
-and to the coordinator's pages (`coordinator/page/templates/topic.html`).
+and to the coordinator's pages (in `coordinator/page/templates/`: `topic.html`, and the tables in `macros.html`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The ids of the uploads that the chain names, as arrays that are quick to compare with listings (F-09).
 
-If the n0 in the name of an object is below a state's FLOOR, and the state does not name the object, it is an orphan for
-good: any later command that names it is refused. Retired objects count as named until their bytes have been deleted.
+Retired objects count as named until their bytes have been deleted. `vacuum_rule.py` says which objects are orphans.
 """
 
 from __future__ import annotations

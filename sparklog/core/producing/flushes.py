@@ -2,13 +2,13 @@
 
     take -> routed -> FlushUpload -> uploaded -> FlushCommit -> written
                         ^                             |
-                        +-------- refused: sent again, in halves, or failed
+                        +-------- refused: uploaded or committed again, in halves, or failed
 
 A flush is the records that waited together: one upload and one commit over all of its partitions. Uploads run in
 parallel. A commit begins once the commits of the earlier flushes of its partitions are under way, so the chain gets
 them in order. If one of these is refused, the chain refuses the later ones because of their sequences
-(OUT_OF_ORDER_SEQUENCE_NUMBER), and they get new sequences. A commit in doubt keeps its sequences and its command: if it
-has landed, the chain recognises the repeat.
+(OUT_OF_ORDER_SEQUENCE_NUMBER), and they get new sequences. A commit in doubt keeps its sequences: if it has landed, the
+chain recognises the repeat by them. `client/producer/sending.py` describes each step.
 
 If a partition can't be written to for now, its records are parked, and the others continue. In each partition only the
 first parked flush is tried. Those after it are joined, so that few commits follow once it is written.
@@ -53,7 +53,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import TopicPartition
 
 SHORT_ATTEMPT_MS: Final = 1_000  # for an upload, and for a commit if partitions lack a leader or enough replicas
-LOOK_MS: Final = 1  # for an upload to such partitions: look once
+STORES_LOOK_MS: Final = 1  # for an upload to such partitions: try once
 MOST_JOINED: Final = 1_000  # flushes joined in one: each join counts and copies them
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
 
@@ -142,7 +142,9 @@ class Flushes:
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
                 is_known = flush.parked or flush.attempt_ms < ATTEMPT_MS
-                return FlushUpload(flush, min(self._left_ms(flush, now_ms), LOOK_MS if is_known else SHORT_ATTEMPT_MS))
+                return FlushUpload(
+                    flush, min(self._left_ms(flush, now_ms), STORES_LOOK_MS if is_known else SHORT_ATTEMPT_MS)
+                )
         return None
 
     def uploaded(self, flush: Flush) -> None:

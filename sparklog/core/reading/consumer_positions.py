@@ -22,7 +22,7 @@ import msgspec
 from sparklog.core.errors import DataLoss, OffsetOutOfRange
 from sparklog.core.groups.membership import CommittedOffset, GroupGeneration
 from sparklog.core.lookup import existing_partition
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId, TopicPartition
 
@@ -284,19 +284,20 @@ class ConsumerPositions:
         In that case, also moves the consumer there and adds a warning. Raises the errors of `unread`, for example if
         the reset policy does not allow the move.
         """
-        right = right_up_to(state, self._position(key, at, held.leader_epoch))
-        if right < at:
+        valid_to = valid_up_to(state, self._position(key, at, held.leader_epoch))
+        if valid_to < at:
             loss = (
                 f"{self._name(key)}: this consumer has read up to offset {at}, and an unclean election gave up records "
-                f"from {right} on"
+                f"from {valid_to} on"
             )
             if self._fail_on_data_loss:
                 raise DataLoss(
-                    f"{loss}; fail_on_data_loss=False, or a seek to {right}, continues with the records that are left"
+                    f"{loss}; fail_on_data_loss=False, or a seek to {valid_to}, continues with the records that are "
+                    "left"
                 )
-            self.warnings.append(f"{loss}: it continues at {right}")
-            self._reset_position(key, held, partition, right)
-            at = right
+            self.warnings.append(f"{loss}: it continues at {valid_to}")
+            self._reset_position(key, held, partition, valid_to)
+            at = valid_to
         if not partition.log_start <= at <= partition.next_offset:
             reason = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
             to = self._reset_to(partition, self._name(key), reason)

@@ -13,7 +13,7 @@ import numpy as np
 from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
 from sparklog.core.placement.held_slices import Holding, named_object
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, check_same_log
 from sparklog.core.row_offsets import are_dense, offset_after, records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
@@ -138,7 +138,7 @@ def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead
     Raises InconsistentClusterId (the state is of another cluster), UnknownTopicOrPartition (the topic was deleted),
     UnknownLeaderEpoch (the state is older than the plan).
     """
-    right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
+    check_same_log(state, plan.position_at(at))
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
     start = min(max(at, partition.log_start), plan.end)
     rest = OffsetRange(Offset(start), plan.end)

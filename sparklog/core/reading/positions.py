@@ -7,6 +7,7 @@ import msgspec
 from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
 from sparklog.core.lookup import existing_partition
 from sparklog.core.replication.epoch_history import end_of_epoch
+from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Name, Offset, PartitionIndex, TopicId, TopicPartition
 
@@ -26,7 +27,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     leader_epoch: LeaderEpoch
 
 
-def right_up_to(state: ClusterState, position: Position) -> Offset:
+def valid_up_to(state: ClusterState, position: Position) -> Offset:
     """Return the position's offset, or a lower one if the log no longer has all records that the reader has read.
 
     Below the result the log has the same records that the reader has read. The result is lower than the position's
@@ -37,9 +38,27 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     if a rewrite gave up records of the position's own epoch, and if the epoch history no longer has that epoch, so that
     the one before it counts instead.
 
+    Raises the errors of `check_same_log`.
+    """
+    value, epoch, end = _of_same_log(state, position)
+    begin = dict(value.epochs).get(epoch, Offset(0))
+    newest = position.leader_epoch == value.leader_epoch
+    # A range may begin before the epoch: those of two elections are one if nothing is left between them.
+    given_up = (max(lost.start, begin) for lost in value.lost if not newest and lost.end > begin and lost.start < end)
+    return min([position.offset, *given_up])
+
+
+def check_same_log(state: ClusterState, position: Position) -> None:
+    """Check that `state` has the partition of the position, and is not older than the position. Ignores lost records.
+
     Raises InconsistentClusterId (the position belongs to another cluster), UnknownTopicOrPartition (the topic was
     deleted, or created again), UnknownLeaderEpoch (the epoch is newer than this state).
     """
+    _of_same_log(state, position)
+
+
+def _of_same_log(state: ClusterState, position: Position) -> tuple[Replication, LeaderEpoch, Offset]:
+    """Return the partition's replicas, and the epoch by which the position is checked, with its end."""
     if position.chain_id != state.chain_id:
         raise InconsistentClusterId(
             f"wanted cluster {position.chain_id}, found cluster {state.chain_id}: {_why(state, position.chain_id)}"
@@ -52,12 +71,7 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
             f"{state.topics[position.topic_id].name}-{position.partition}: the position {position.offset} is of leader "
             f"epoch {position.leader_epoch}, the newest one is {value.leader_epoch}"
         )
-    epoch, end = ended
-    begin = dict(value.epochs).get(epoch, Offset(0))
-    newest = position.leader_epoch == value.leader_epoch
-    # A range may begin before the epoch: those of two elections are one if nothing is left between them.
-    given_up = (max(lost.start, begin) for lost in value.lost if not newest and lost.end > begin and lost.start < end)
-    return min([position.offset, *given_up])
+    return value, *ended
 
 
 def _why(state: ClusterState, chain_id: str) -> str:

@@ -14,8 +14,8 @@ from sparklog.core.errors import (
     PreferredLeaderNotAvailable,
 )
 from sparklog.core.replication.new_leader import led_by
-from sparklog.core.replication.partition import Replication, ReplicationChange, with_derived_marks
-from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.replication.partition import Replication, ReplicationChange, settled
+from sparklog.core.replication.reassignment import settled_ending_moves
 from sparklog.core.types import StoreId
 
 
@@ -42,7 +42,7 @@ def with_leader(
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
-    still = with_derived_marks(before, changed, min_isr, ineligible=ineligible, rewritten=rewritten)
+    still = settled(before, changed, min_isr, ineligible=ineligible, rewritten=rewritten)
     if leader is not None and leader in reachable:
         return _with_move_ended(before, ReplicationChange(still), reachable, min_isr)
     candidate = _clean_candidate(still, reachable)
@@ -55,7 +55,7 @@ def with_leader(
         return _with_move_ended(before, ReplicationChange(still), reachable, min_isr)
     elected = led_by(msgspec.structs.replace(changed, isr=isr), candidate)
     rewritten = rewritten or elected.forgotten is not None
-    after = with_derived_marks(before, elected.after, min_isr, ineligible=ineligible, rewritten=rewritten)
+    after = settled(before, elected.after, min_isr, ineligible=ineligible, rewritten=rewritten)
     return _with_move_ended(before, ReplicationChange(after, elected.forgotten), reachable, min_isr)
 
 
@@ -96,7 +96,7 @@ def elect_store(
         raise PreferredLeaderNotAvailable(f"store {store} can't be reached")
     if value.leader is not None and value.leader in reachable:
         _check_equal(value, store)
-        return ReplicationChange(with_derived_marks(value, led_by(value, store).after, min_isr))
+        return ReplicationChange(settled(value, led_by(value, store).after, min_isr))
     if _clean_candidate(value, (store,)) is None and not unclean:
         raise EligibleLeadersNotAvailable(
             f"store {store} ends at offset {value.log_end(store)}, below the high watermark {value.high_watermark}: "
@@ -113,7 +113,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
     """
     for store in value.isr:
         if store in holders and store != value.leader and value.log_end(store) == value.next_offset:
-            return with_derived_marks(value, led_by(value, store).after, min_isr)
+            return settled(value, led_by(value, store).after, min_isr)
     raise NotEnoughReplicas(
         f"the write is not on the leader's store {value.leader}, and none of {sorted(holders)} is in sync up to "
         f"offset {value.next_offset}: only an operator may elect a leader that lacks records (sparklog replica elect)"
@@ -142,7 +142,7 @@ def _with_move_ended(
     if not (after.adding or after.removing):
         return change
     silent = [store for store in after.replicas if store not in reachable]
-    done = with_move_completed(before, after, min_isr, silent=silent)
+    done = settled_ending_moves(before, after, min_isr, silent=silent)
     return change if done.adding or done.removing else ReplicationChange(done, change.forgotten)
 
 

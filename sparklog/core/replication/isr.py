@@ -12,10 +12,10 @@ from sparklog.core.replication.partition import (
     Replication,
     ReplicationChange,
     check_view,
-    with_derived_marks,
+    settled,
     with_log_ends,
 )
-from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.replication.reassignment import settled_ending_moves
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -65,7 +65,7 @@ def report(
         return with_leader(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
-    return ReplicationChange(with_move_completed(value, risen, min_isr, silent=silent))
+    return ReplicationChange(settled_ending_moves(value, risen, min_isr, silent=silent))
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
@@ -92,4 +92,4 @@ def drop_lagging(
     check_view(value, leader_epoch, version)
     leave = {store for store in lagging if store != value.leader and value.log_end(store) < value.next_offset}
     isr = tuple(store for store in value.isr if store not in leave)
-    return with_derived_marks(value, msgspec.structs.replace(value, isr=isr), min_isr)
+    return settled(value, msgspec.structs.replace(value, isr=isr), min_isr)

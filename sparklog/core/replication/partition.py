@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and `with_derived_marks`, which settles a change: ELR, HW and version."""
+"""The replicas of one partition as a value, and `settled`, which settles a change: ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def created(replicas: tuple[StoreId, ...]) -> Replication:
     )
 
 
-def with_derived_marks(
+def settled(
     before: Replication,
     changed: Replication,
     min_isr: int,

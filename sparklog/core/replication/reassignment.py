@@ -8,7 +8,7 @@ import msgspec
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
 from sparklog.core.replication.new_leader import led_by
-from sparklog.core.replication.partition import Replication, with_derived_marks
+from sparklog.core.replication.partition import Replication, settled
 from sparklog.core.types import Offset, StoreId
 
 
@@ -62,10 +62,10 @@ def move(
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after
-    return with_move_completed(value, changed, min_isr, silent=silent)
+    return settled_ending_moves(value, changed, min_isr, silent=silent)
 
 
-def with_move_completed(
+def settled_ending_moves(
     before: Replication, changed: Replication, min_isr: int, *, silent: Collection[StoreId] = ()
 ) -> Replication:
     """Settle `changed`, and remove the old replicas of a move if the move can end now.
@@ -75,15 +75,15 @@ def with_move_completed(
     `silent`, and must have all of the leader's records (rule E7).
     """
     if not (changed.adding or changed.removing):
-        return with_derived_marks(before, changed, min_isr)
+        return settled(before, changed, min_isr)
     target = changed.target
     in_sync = tuple(store for store in target if store in changed.isr)
     ready = set(changed.adding) <= set(in_sync) and len(in_sync) >= min(min_isr, len(target))
     if not ready or changed.leader is None:
-        return with_derived_marks(before, changed, min_isr)
+        return settled(before, changed, min_isr)
     if changed.leader in changed.removing:
         if not _successors(changed, in_sync, silent):
-            return with_derived_marks(before, changed, min_isr)
+            return settled(before, changed, min_isr)
         changed = led_by(changed, _successor(changed, in_sync, silent)).after
     done = msgspec.structs.replace(
         changed,
@@ -93,7 +93,7 @@ def with_move_completed(
         adding=(),
         removing=(),
     )
-    return with_derived_marks(before, done, min_isr)
+    return settled(before, done, min_isr)
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:

@@ -16,7 +16,7 @@ from sparklog.core.errors import (
     NotLeaderOrFollower,
 )
 from sparklog.core.replication.partition import Replication, check_epoch
-from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.replication.reassignment import settled_ending_moves
 from sparklog.core.row_offsets import offset_after
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
@@ -109,7 +109,7 @@ def append(
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
     # All slices belong to one epoch, so no election can happen here: a move that needs one ends with a report.
-    return with_move_completed(value, changed, min_isr, silent=value.replicas)
+    return settled_ending_moves(value, changed, min_isr, silent=value.replicas)
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
 from sparklog.core.replication.epoch_history import trimmed_from_start
-from sparklog.core.replication.partition import Replication, still_arriving, with_derived_marks
+from sparklog.core.replication.partition import Replication, settled, still_arriving
 from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
@@ -64,9 +64,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
         _log_end(end, rewritten, held=store in holders)
         for store, end in zip(value.replicas, value.log_ends, strict=True)
     )
-    return with_derived_marks(
-        value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True
-    )
+    return settled(value, msgspec.structs.replace(value, isr=isr, log_ends=log_ends), min_isr, rewritten=True)
 
 
 def with_records_lost(value: Replication, at: OffsetRange, min_isr: int) -> Replication:

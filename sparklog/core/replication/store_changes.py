@@ -8,7 +8,7 @@ import msgspec
 
 from sparklog.core.replication.election import with_leader
 from sparklog.core.replication.partition import Replication, ReplicationChange, with_log_ends
-from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.replication.reassignment import settled_ending_moves
 from sparklog.core.types import Offset, StoreId
 
 
@@ -62,4 +62,4 @@ def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[Stor
     If enough replicas are in sync after the change, HW may move, the ELR is cleared, and a move may end. A `silent`
     store does not become the leader when a move ends.
     """
-    return with_move_completed(value, value, min_isr, silent=silent)
+    return settled_ending_moves(value, value, min_isr, silent=silent)

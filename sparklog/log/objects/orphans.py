@@ -1,4 +1,4 @@
-"""Find and delete orphans: data objects that no command can name any more (`core/maintenance/named_uploads.py`).
+"""Find and delete orphans: data objects that no command can name any more (`core/maintenance/vacuum_rule.py`).
 
 A search covers a part of one store, and lists it as a stream, so that it never holds all keys. Objects whose names
 sparklog did not make are counted, but not deleted.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from sparklog.core.errors import SparklogError
+from sparklog.core.maintenance.vacuum_rule import are_orphans
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.keys import TOPICS, DataName, parse_data_key
+from sparklog.storage.keys import TOPICS, parse_data_key
 from sparklog.storage.object_store import ObjectStore, StoredKey
 
 _KEYS_AT_ONCE = 4096
@@ -68,7 +68,8 @@ def search_orphans(
         parsed = [(stored, parse_data_key(stored.key)) for stored in chunk]
         ours = [(stored, name) for stored, name in parsed if name is not None]
         keys, foreign = keys + len(parsed), foreign + len(parsed) - len(ours)
-        unnamed = _orphans(ours, search.floor, named)
+        are_orphan = are_orphans([(name.n0, name.upload_id) for _, name in ours], search.floor, named)
+        unnamed = [stored for (stored, _), is_orphan in zip(ours, are_orphan, strict=True) if is_orphan]
         if delete and unnamed:
             check()
         for stored in unnamed:
@@ -93,14 +94,6 @@ def topic_folders(store: ObjectStore) -> Iterator[str]:
             yield f"{TOPICS}{folder}/"
         # Skip everything in the folder: '0' is the character after '/'.
         key = store.first_key_after(TOPICS, f"{TOPICS}{folder}0" if slash else key)
-
-
-def _orphans(
-    ours: list[tuple[StoredKey, DataName]], floor: EntryNumber, named: np.ndarray[Any, Any]
-) -> list[StoredKey]:
-    old = [(stored, name) for stored, name in ours if name.n0 < floor]
-    high = np.array([int(name.upload_id[:16], 16) for _, name in old], dtype=np.uint64)
-    return [stored for (stored, _), is_named in zip(old, np.isin(high, named).tolist(), strict=True) if not is_named]
 
 
 def _chunks(keys: Iterable[StoredKey]) -> Iterator[list[StoredKey]]:

@@ -14,7 +14,7 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.first_holder import NoHolderAnswers, first_answer
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.read.time_lookup import LOOKS, ChainNow
+from sparklog.log.read.time_lookup import CHAIN_LOOKS, ChainNow
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -27,7 +27,7 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
     Raises UnknownTopicOrPartition. If no holder can provide an object, raises the error that `read_errors.unreadable`
     returns.
     """
-    for looks_left in reversed(range(LOOKS)):
+    for looks_left in reversed(range(CHAIN_LOOKS)):
         at, log_start, stores = _look(now, topic, partition, records)
         if isinstance(at, int):
             return max(at, log_start)

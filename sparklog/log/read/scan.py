@@ -40,17 +40,18 @@ def scan(
     ahead: SlicesAhead | None = None,
     most_batch_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the records of the plan, ascending by offset. Yields batches of `columns` of the read schema.
+    """Yield the records of the plan in offset order, as batches of `columns` of the read schema.
 
-    `ahead`: an object made for this plan, which may already be fetching the first slice. `replan` plans the rest of the
-    range with the newest state. The new plan may begin later, if the log start has risen. `skip_option` is the option
-    that the message of a DataLoss advises the user to set.
+    `replan` plans the rest of the range with the newest state; the new plan begins later if the log start has risen.
+    `skip_option`: the option that the message of a DataLoss advises the user to set. `ahead`: the SlicesAhead of this
+    plan, if the caller has begun to fetch its first slice (default: a new one).
 
-    Raises InvalidInput for unknown columns, RecordTooLarge if a batch has more than `most_batch_bytes`, as stored or
-    before compression, and DataLoss if records were removed or given up and `fail_on_data_loss` is true. If no holder
-    can provide records that the chain still names, raises DataLoss (all holders lack the object, whatever
-    `fail_on_data_loss` is), or else Damaged or another error of a holder, such as StoreUnavailable or
-    StoreAccessDenied. Raises UnsupportedVersion for an object of another format.
+    If records were removed or given up, raises DataLoss if `fail_on_data_loss` is true, and skips them otherwise. If
+    the chain still names records but no holder can provide them, raises DataLoss (all holders lack the object) or the
+    error of a holder: Damaged, StoreUnavailable, StoreAccessDenied. `fail_on_data_loss` does not change that.
+
+    Raises InvalidInput for unknown columns, UnsupportedVersion for an object of another format, and RecordTooLarge if a
+    batch has more than `most_batch_bytes`, stored or uncompressed.
     """
     read_schema(columns)  # no holder can help if the columns are wrong
     at = plan.start

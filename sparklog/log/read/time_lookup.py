@@ -26,7 +26,7 @@ from sparklog.log.read.read_errors import damage_of, unreadable
 from sparklog.storage.object_store import ObjectStore
 
 CANDIDATES: Final = 64  # slices looked up at once; the first one nearly always has the answer
-LOOKS: Final = 5  # times to ask the chain, because rolls may keep replacing the objects
+CHAIN_LOOKS: Final = 5  # times to ask the chain, because rolls may keep replacing the objects
 
 ChainNow = Callable[[], tuple[ClusterState, Stores]]
 
@@ -41,7 +41,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
     returns.
     """
     start, slices, stores = _look(now, topic, partition, timestamp_us, Offset(0))
-    looks_left = LOOKS
+    looks_left = CHAIN_LOOKS
     while slices:
         try:
             offset = first_in(slices, stores, topic, timestamp_us, start)

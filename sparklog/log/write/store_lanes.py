@@ -27,7 +27,8 @@ from sparklog.storage.object_store import ObjectStore
 
 CATCHING_UP_WAIT_MS: Final = 500
 STALLED_MS: Final = 300_000  # longer than the default timeout of stores that have one: for a disk that hangs
-LOOK_MS: Final = 5_000  # a process that is stopped meanwhile, or a machine that sleeps, counts no more of the time
+# Between looks for progress while all stores stall. A stopped process or a sleeping machine counts as one look.
+STALL_LOOK_MS: Final = 5_000
 
 _SYSTEM = SystemClock()
 
@@ -266,7 +267,7 @@ class StoreLanes:
                 if some_ahead:
                     left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
                 else:
-                    left_ms = min(STALLED_MS - stalled_ms, LOOK_MS)
+                    left_ms = min(STALLED_MS - stalled_ms, STALL_LOOK_MS)
                 if left_ms <= 0:
                     for lane in late:
                         if not some_ahead:
@@ -281,7 +282,7 @@ class StoreLanes:
                     for lane in late:
                         lane.held_up_ms += waited_ms
                 else:
-                    stalled_ms += min(waited_ms, LOOK_MS)
+                    stalled_ms += min(waited_ms, STALL_LOOK_MS)
 
     # ---- outcome ------------------------------------------------------------------------------------
 

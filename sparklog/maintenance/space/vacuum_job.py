@@ -4,8 +4,7 @@
     -> (--dry-run stops here) -> list the prefixes with orphans again, deleting each orphan by its name -> drop
     abandoned uploads -> delete old snapshots and old blocks of entries, also of copies (`old_metadata.py`)
 
-An orphan's name contains the entry at which its writer began (n0). Below FLOOR no command can name it any more, so
-neither a wrong clock nor a slow writer can lead to a wrong deletion.
+`core/maintenance/vacuum_rule.py` decides what is an orphan, and says why no command can name it any more.
 """
 
 from __future__ import annotations

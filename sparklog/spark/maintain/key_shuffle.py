@@ -67,7 +67,7 @@ class SparkKeyShuffle:
 def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) -> list[bytes]:
     from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
 
-    from sparklog.spark.installed import repartition_by_id
+    from sparklog.spark.spark_versions import repartition_by_id
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -54,7 +54,7 @@ def check_delta(session: SparkSession) -> None:
     except Exception as error:
         if condition_of(error) in _NO_TABLE:
             return
-        from sparklog.spark.installed import delta_package
+        from sparklog.spark.spark_versions import delta_package
 
         raise InvalidInput(
             f"wanted a Spark with Delta Lake, found none: spark-submit --packages {delta_package()} (or --jars with "

@@ -85,7 +85,7 @@ def of_metadata(text: str | None) -> TablePosition | None:
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
     """Raise Conflict if the table at `position` is filled from another topic than this one, or in another mode.
 
-    A topic that was deleted and created again counts as another topic. `core.reading.positions.right_up_to` checks that
+    A topic that was deleted and created again counts as another topic. `core.reading.positions.valid_up_to` checks that
     the chain is the same.
     """
     if position.topic != topic:

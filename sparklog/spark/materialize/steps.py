@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sparklog.core.errors import DataLoss
-from sparklog.core.reading.positions import right_up_to
+from sparklog.core.reading.positions import valid_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePosition
@@ -57,9 +57,9 @@ def _start(
     wanted = Offset(0)
     if reached is not None:
         wanted = reached.offset
-        right = right_up_to(state, reached)
-        if right < wanted:
-            lost = f"{place}: the table has records of offsets [{right}, {wanted}) that an unclean election gave up"
+        valid_to = valid_up_to(state, reached)
+        if valid_to < wanted:
+            lost = f"{place}: the table has records of offsets [{valid_to}, {wanted}) that an unclean election gave up"
             return max(wanted, partition.log_start), lost
     if wanted < partition.log_start:
         lost = f"{place}: wanted records from offset {wanted} on, found the log start at {partition.log_start}"

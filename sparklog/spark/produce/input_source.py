@@ -304,7 +304,7 @@ def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
     """Return the types that Spark infers for text columns, except for those that stay strings. Ignores empty texts."""
     from pyspark.sql import functions as sql
 
-    from sparklog.spark.installed import documents
+    from sparklog.spark.spark_versions import documents
 
     written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
     texts = rows.select(sql.to_csv(sql.struct(*(column.alias(name) for name, column in columns.items())), written))
@@ -332,7 +332,7 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructField, StructType
 
-    from sparklog.spark.installed import documents
+    from sparklog.spark.spark_versions import documents
 
     def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[JsonRow | BadRow]:
         folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null

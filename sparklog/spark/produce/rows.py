@@ -215,7 +215,7 @@ def _fields(names: Sequence[str]) -> Column:
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
     """Return a column with the result of `function` for each row, called with the row's JSON text from the file."""
-    from sparklog.spark.installed import arrow_function
+    from sparklog.spark.spark_versions import arrow_function
 
     def texts(documents: pa.Array) -> pa.Array:
         return pa.array(

@@ -1,6 +1,8 @@
 """A batch read: the driver plans it once, at one chain position, and tasks read directly from the stores.
 
-    BatchReader.partitions (planning) -> one InputPartition per task -> BatchReader.read (each task)
+    source.reader             options as strings -> ReadOptions (options/typed.py)
+    BatchReader.partitions    ReadOptions -> client/plans/read_plan.plan_read -> a TaskToRead for each task, as bytes
+    BatchReader.read          a TaskToRead -> task_to_read.read_range for each range -> log/read/scan.py -> batches
 
 Spark plans the read in a Python process of its own beside the driver. A DataFrame keeps its plan forever, so a plan may
 be older than any delete delay. A task that cannot find an object reads the chain again (`_replan` in task_to_read.py).

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.log.cluster_stores import StoreAddresses
-from sparklog.spark.installed import plan_of
 from sparklog.spark.read.task_to_read import TaskToRead, read_range
+from sparklog.spark.spark_versions import plan_of
 
 
 def input_partitions(tasks: Sequence[list[RangeToRead]], addresses: StoreAddresses) -> list[InputPartition]:

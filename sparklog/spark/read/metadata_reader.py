@@ -24,10 +24,10 @@ from sparklog.client.connection import shared
 from sparklog.core.coordination import Coordinator
 from sparklog.log.cluster_stores import StoreAddresses, open_metadata
 from sparklog.options.typed import ReadOptions
-from sparklog.spark.installed import plan_of
 from sparklog.spark.read.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
 from sparklog.spark.read.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of
+from sparklog.spark.spark_versions import plan_of
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import LOG, block_entries, entry_block, parse_entry_key
 from sparklog.storage.object_store import ObjectStore

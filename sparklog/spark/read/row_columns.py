@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from sparklog.core.types import Int32, LeaderEpoch, PartitionIndex
-from sparklog.spark.installed import arrow_schema
+from sparklog.spark.spark_versions import arrow_schema
 
 _TYPES: Final[dict[object, DataType]] = {
     bool: BooleanType(),
@@ -82,7 +82,7 @@ def _column(name: str, annotation: Any, names: set[str]) -> Column:
 
 
 def _stored(annotation: Any) -> tuple[DataType, Callable[[Any], Any]]:
-    """The type of Spark for the values of an annotation, and the function that turns such a value, not None, into it.
+    """Spark's type for values with this annotation, and the function that converts such a value, which is never None.
 
     Raises AssertionError for an annotation that no row has yet.
     """

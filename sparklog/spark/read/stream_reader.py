@@ -24,9 +24,9 @@ from pyspark.sql.types import StructType
 from sparklog.core.reading.stream_positions import StreamPositions, from_json, to_json
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.options.streams import StreamReadOptions
-from sparklog.spark.installed import SupportsTriggerAvailableNow
 from sparklog.spark.read.stream_run import StreamRun
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+from sparklog.spark.spark_versions import SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit

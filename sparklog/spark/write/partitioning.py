@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spar
 from sparklog.core.errors import InvalidInput
 from sparklog.core.lookup import unknown_topic
 from sparklog.core.producing.murmur2 import partitions_for_keys
-from sparklog.spark.installed import arrow_function, repartition_by_id
+from sparklog.spark.spark_versions import arrow_function, repartition_by_id
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:

@@ -35,9 +35,9 @@ from sparklog.core.types import TopicId
 from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ApplicationVersion, ConsumedByQuery, WriteOptions
-from sparklog.spark.installed import StreamArrowWriter
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.read.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
+from sparklog.spark.spark_versions import StreamArrowWriter
 from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage, planned_write
 from sparklog.storage.object_store import ObjectStore
 

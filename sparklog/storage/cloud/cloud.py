@@ -60,6 +60,8 @@ class Cloud(Protocol):
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free, with `write_id` in its metadata.
 
+        The id is drawn for this write: after a lost reply, `write_id_of` shows whether the object is ours.
+
         A large body goes to Azure in several requests. Raises CloudRequestFailed with EXISTS if the name is taken.
         """
         ...

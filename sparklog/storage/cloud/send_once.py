@@ -1,6 +1,6 @@
 """HTTP requests to clouds: each is sent at most once, and ends by its own deadline.
 
-The clouds' libraries send their requests by sessions of the library requests. Those sessions use `SendOnce`.
+The SDKs of Google and Azure send through sessions of the package `requests`. These sessions use `SendOnce`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def forget_clients() -> None:
 
 
 def new_session(try_s: float) -> requests.Session:
-    """Return a session that sends each request once. `try_s`: the longest wait for an answer or more of it.
+    """Return a session that sends each request once. `try_s`: the longest wait for the next bytes of an answer.
 
     Thread-safe. The read timeout of each request must be given: it limits the whole request.
     """
@@ -112,7 +112,7 @@ class SendOnce(HTTPAdapter):
 
 
 class _SentBody:
-    """A request's body, sent bit by bit: so a slow connection has time until the deadline, and a stalled one has not.
+    """A request's body, sent in small pieces: a slow connection has until the deadline, but a stalled one fails early.
 
     `begun`: True once a connection asked for the first bytes.
     """

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 
 from sparklog.core.errors import SparklogError
 from sparklog.host.deadline import Deadline
+from sparklog.host.dice import new_id
 from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
@@ -17,6 +18,7 @@ from sparklog.storage.s3.settings import S3Settings
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import BulkAnswer
 
+MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 _NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
 
@@ -156,6 +158,20 @@ class Bucket:
             if failed.absent:
                 raise
             raise self.error(failed, wanted, writing=writing) from failed
+
+    def put_whole(self, key: str, body: bytes | bytearray, *, always_looks: bool = False) -> None:
+        """Send a conditional PUT, with the same bytes each time, until its outcome is known or the deadline passes.
+
+        `always_looks`: see `write_if_absent`. Raises the errors of `ObjectStore.put_if_absent`.
+        """
+        write_id = new_id()
+        self.write_if_absent(
+            key,
+            write_id,
+            lambda deadline: self.put_once_if_absent(key, write_id, body, deadline),
+            more_ms=len(body) * MS_PER_MIB // (1024 * 1024),
+            always_looks=always_looks,
+        )
 
     def write_if_absent(
         self,

@@ -28,7 +28,7 @@ from sparklog.storage.s3.answers import S3RequestFailed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
 from sparklog.storage.s3.settings import read_s3_settings
-from sparklog.storage.s3.upload import S3Upload, put_whole
+from sparklog.storage.s3.upload import S3Upload
 
 _DELETED_AT_ONCE = 1_000  # the most keys that S3 takes in one request
 _KEY_BYTES = 1024  # the longest key of S3, with the prefix
@@ -62,7 +62,7 @@ class S3Store:
                 upload.publish()
             return
         whole = body if isinstance(body, bytes) else bytes(body)
-        put_whole(self._bucket, self._full(key), whole)
+        self._bucket.put_whole(self._full(key), whole)
 
     def upload(self, key: str) -> S3Upload:
         """Begin a put-if-absent with a streamed body. A body of up to 8 MiB is sent only by `publish`."""

@@ -15,29 +15,13 @@ from sparklog.host.clock import now_ms
 from sparklog.host.dice import new_id
 from sparklog.storage.object_store import Bytes
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
-from sparklog.storage.s3.bucket import Bucket, whose
+from sparklog.storage.s3.bucket import MS_PER_MIB, Bucket, whose
 
 PARTS_AT_ONCE: Final = 4
 COPIED_BYTES: Final = 16 * 1024 * 1024  # size of a part that S3 copies itself, so that it fits into one try
 # Answers of servers that don't know the request or may not read the source (another region, keys without permission).
 _CAN_NOT_COPY: Final = frozenset({301, 307, 308, 400, 403, 405, 501})
 _MOST_PARTS: Final = 10_000
-_MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
-
-
-def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, always_looks: bool = False) -> None:
-    """Send a conditional PUT, with the same bytes each time, until its outcome is known or the deadline passes.
-
-    `always_looks`: see `Bucket.write_if_absent`. Raises the errors of `ObjectStore.put_if_absent`.
-    """
-    write_id = new_id()
-    bucket.write_if_absent(
-        key,
-        write_id,
-        lambda deadline: bucket.put_once_if_absent(key, write_id, body, deadline),
-        more_ms=len(body) * _MS_PER_MIB // (1024 * 1024),
-        always_looks=always_looks,
-    )
 
 
 class S3Upload:
@@ -110,7 +94,7 @@ class S3Upload:
             if self._removed:
                 raise StoreUnavailable(f"wanted to publish {self._key}, found that it was removed as abandoned")
             if self._upload_id is None:
-                put_whole(self._bucket, self._key, self._part, always_looks=True)
+                self._bucket.put_whole(self._key, self._part, always_looks=True)
                 return
             if self._part:
                 self._send_part()
@@ -189,7 +173,7 @@ class S3Upload:
         return str(answer["UploadId"])
 
     def _put_part(self, upload_id: str, number: int, body: bytearray) -> tuple[int, str]:
-        deadline = self._bucket.deadline(more_ms=len(body) * _MS_PER_MIB // (1024 * 1024))
+        deadline = self._bucket.deadline(more_ms=len(body) * MS_PER_MIB // (1024 * 1024))
         etag = self._bucket.repeated(
             f"send part {number} of {self._key}",
             lambda: self._bucket.send_part(self._key, upload_id, number, body, deadline),
@@ -199,7 +183,7 @@ class S3Upload:
         return number, etag
 
     def _copy_part(self, number: int, parameters: dict[str, Any]) -> tuple[int, str]:
-        deadline = self._bucket.deadline(more_ms=COPIED_BYTES * _MS_PER_MIB // (1024 * 1024))
+        deadline = self._bucket.deadline(more_ms=COPIED_BYTES * MS_PER_MIB // (1024 * 1024))
 
         def copy() -> str:
             answer = self._bucket.send_small("upload_part_copy", deadline, **parameters)

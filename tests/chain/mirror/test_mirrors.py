@@ -370,17 +370,17 @@ def test_an_entry_that_the_next_one_does_not_name_is_not_copied() -> None:
 
 
 def test_a_mirror_that_is_whole_up_to_an_older_entry_does_not_count() -> None:
-    """Another thread has begun the same lane for an older entry, and cleared the error of this one."""
+    """Another thread has begun the same worker for an older entry, and cleared the error of this one."""
     world = World("b", metadata_copies="1")
     process = world.process()
     process.write()
-    (lane,) = process.mirrors._lanes.values()
+    (worker,) = process.mirrors._workers.values()
     newer = process.follower.head.state.fork()
     newer.n += 1
     request = MirrorEntry(Head(newer, process.follower.head.entry_hash), b"")
-    assert lane.error is None
-    assert not process.mirrors._ended(lane, request, {})
-    assert process.mirrors._ended(lane, MirrorEntry(process.follower.head, b""), {})
+    assert worker.error is None
+    assert not process.mirrors._ended(worker, request, {})
+    assert process.mirrors._ended(worker, MirrorEntry(process.follower.head, b""), {})
 
 
 def test_the_entry_that_lowers_the_copies_has_as_many_as_before_and_later_ones_fewer() -> None:

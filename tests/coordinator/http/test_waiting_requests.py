@@ -41,13 +41,13 @@ def chain() -> Member:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A coordinator looks for the entries of others at once."""
-    monkeypatch.setattr(waiting_module, "LOOK_MS", 1)
+    monkeypatch.setattr(waiting_module, "SLOT_LOOK_MS", 1)
 
 
 @pytest.fixture
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """A coordinator never looks for the entries of others."""
-    monkeypatch.setattr(waiting_module, "LOOK_MS", 10 * LONG_MS)
+    monkeypatch.setattr(waiting_module, "SLOT_LOOK_MS", 10 * LONG_MS)
 
 
 class Served:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.commands import AgentDown, AgentUp, CreateTopic, Election, FenceStore, Move
+from sparklog.core.describe.replica_findings import replication_health
 from sparklog.core.errors import BrokerIdNotRegistered, IneligibleReplica, NoReassignmentInProgress
-from sparklog.core.placement.replica_health import replication_health
 from sparklog.core.placement.replica_plans import (
     elections_of,
     moves_back,

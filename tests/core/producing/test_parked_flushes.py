@@ -12,7 +12,7 @@ from sparklog.core.errors import (
     UnknownProducerId,
 )
 from sparklog.core.producing.flush import ATTEMPT_MS, Flush, FlushCommit, FlushUpload, Renew
-from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, MOST_JOINED, SHORT_ATTEMPT_MS, Flushes
+from sparklog.core.producing.flushes import FIRST_PAUSE_MS, MOST_JOINED, SHORT_ATTEMPT_MS, STORES_LOOK_MS, Flushes
 from sparklog.core.types import PartitionIndex
 from tests.core.decided_log import TOPIC, place
 from tests.core.producing.driven_flushes import (
@@ -126,7 +126,7 @@ def test_a_commit_in_doubt_whose_partition_loses_its_leader_is_shut_out_by_the_n
     assert of.next(TIMEOUT_MS - 1) is None, "nothing is committed before the next epoch"
     of.renewed(7, 1)
     look = of.next(FIRST_PAUSE_MS)
-    assert look == FlushUpload(sent, LOOK_MS)
+    assert look == FlushUpload(sent, STORES_LOOK_MS)
     of.refused(sent, NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
     free = upload_of(of, {0}, FIRST_PAUSE_MS)
     of.refused(upload_of(of, {1}, FIRST_PAUSE_MS), NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
@@ -282,7 +282,11 @@ def test_many_partitions_without_a_leader_leave_senders_for_the_others() -> None
     for partition in range(1, 9):
         parked(of, partition)
     tried = [of.next(FIRST_PAUSE_MS) for _ in range(3)]
-    assert [isinstance(work, FlushUpload) and work.timeout_ms for work in tried] == [LOOK_MS, LOOK_MS, False]
+    assert [isinstance(work, FlushUpload) and work.timeout_ms for work in tried] == [
+        STORES_LOOK_MS,
+        STORES_LOOK_MS,
+        False,
+    ]
     take(of, 0)
     of.uploaded(upload_of(of, {0}, FIRST_PAUSE_MS))
     assert isinstance(tried[0], FlushUpload)

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core.commands import CreateTopic, DeleteTopic
 from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch, UnknownTopicOrPartition
-from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import stores
@@ -46,12 +46,12 @@ def lose_three(log: ReplicatedLog) -> None:
 
 
 # M: L-05
-def test_e5_a_position_is_right_up_to_what_an_unclean_election_gave_up(log: ReplicatedLog) -> None:
+def test_e5_a_position_is_valid_up_to_what_an_unclean_election_gave_up(log: ReplicatedLog) -> None:
     kept = {offset: at(log, offset) for offset in (0, 4, 5, 7)}
-    assert {offset: right_up_to(log.state, each) for offset, each in kept.items()} == {0: 0, 4: 4, 5: 5, 7: 7}
+    assert {offset: valid_up_to(log.state, each) for offset, each in kept.items()} == {0: 0, 4: 4, 5: 5, 7: 7}
     lose_three(log)
     log.write("b", 2)
-    assert {offset: right_up_to(log.state, each) for offset, each in kept.items()} == {0: 0, 4: 4, 5: 4, 7: 4}
+    assert {offset: valid_up_to(log.state, each) for offset, each in kept.items()} == {0: 0, 4: 4, 5: 4, 7: 4}
 
 
 def test_e5_a_position_that_was_taken_after_a_loss_is_right(log: ReplicatedLog) -> None:
@@ -63,7 +63,7 @@ def test_e5_a_position_that_was_taken_after_a_loss_is_right(log: ReplicatedLog) 
     log.report("c", 9)
     log.elect("c")
     log.write("bc", 1)
-    assert [right_up_to(log.state, each) for each in (inside, end, behind)] == [5, 7, 8]
+    assert [valid_up_to(log.state, each) for each in (inside, end, behind)] == [5, 7, 8]
 
 
 def test_e5_a_clean_election_leaves_every_position_right(log: ReplicatedLog) -> None:
@@ -74,30 +74,30 @@ def test_e5_a_clean_election_leaves_every_position_right(log: ReplicatedLog) -> 
     kept = [at(log, 4), at(log, 7)]
     log.fence("a")
     assert log.value().next_offset == 9
-    assert [right_up_to(log.state, each) for each in kept] == [4, 7]
+    assert [valid_up_to(log.state, each) for each in kept] == [4, 7]
     after = at(log, 9)
     log.fence("b")
-    assert right_up_to(log.state, after) == 9
+    assert valid_up_to(log.state, after) == 9
 
 
 def test_e5_the_epoch_of_the_last_record_finds_the_same(log: ReplicatedLog) -> None:
     """A Kafka client's position."""
     lose_three(log)
     log.write("b", 2)
-    assert [right_up_to(log.state, at(log, offset, 0)) for offset in (4, 6)] == [4, 4]
+    assert [valid_up_to(log.state, at(log, offset, 0)) for offset in (4, 6)] == [4, 4]
     newest = log.value().leader_epoch
-    assert right_up_to(log.state, at(log, 9, newest)) == 9
+    assert valid_up_to(log.state, at(log, 9, newest)) == 9
 
 
 def test_e5_an_epoch_that_is_still_to_come_is_unknown(log: ReplicatedLog) -> None:
     with pytest.raises(UnknownLeaderEpoch, match="orders-0: the position 4 is of leader epoch 9, the newest one is 0"):
-        right_up_to(log.state, at(log, 4, 9))
+        valid_up_to(log.state, at(log, 4, 9))
 
 
 def test_a_position_of_another_cluster_is_refused(log: ReplicatedLog) -> None:
     other = msgspec.structs.replace(at(log, 4), chain_id="d" * 32)
     with pytest.raises(InconsistentClusterId, match="deleted and created again"):
-        right_up_to(log.state, other)
+        valid_up_to(log.state, other)
 
 
 def test_a_position_of_a_topic_that_was_created_again_is_refused(log: ReplicatedLog) -> None:
@@ -105,7 +105,7 @@ def test_a_position_of_a_topic_that_was_created_again_is_refused(log: Replicated
     log.submit(DeleteTopic(TOPIC))
     log.submit(CreateTopic("orders", assignment=(stores("a"),)))
     with pytest.raises(UnknownTopicOrPartition, match="topic id 1 is not in the cluster"):
-        right_up_to(log.state, kept)
+        valid_up_to(log.state, kept)
 
 
 # The third seed: an election, a rewrite and another election give up records side by side.
@@ -135,7 +135,7 @@ def _compare_with_a_reader(seed: int) -> None:
         epochs = dict(value.epochs)
         for position, had in kept:
             forgotten = [each for each in had - there - salvaged if each >= value.log_start]
-            right = right_up_to(walk.log.state, position)
+            right = valid_up_to(walk.log.state, position)
             assert right <= position.offset
             assert right <= min(forgotten, default=position.offset)
             begin = epochs.get(position.leader_epoch)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sparklog.core.errors import FencedLeaderEpoch, InvalidUpdateVersion, NotLeaderOrFollower, UnknownLeaderEpoch
-from sparklog.core.replication.partition import Replication, check_view, created, with_derived_marks
+from sparklog.core.replication.partition import Replication, check_view, created, settled
 from sparklog.core.replication.replica_invariants import check
 from sparklog.core.types import LeaderEpoch, StoreId
 from tests.core.replication.example_partition import partition, roles, stores
@@ -16,7 +16,7 @@ THREE = {"a": 9, "b": 5, "c": 7}
 
 def with_isr(value: Replication, isr: str, min_isr: int, ineligible: str = "") -> Replication:
     changed = msgspec.structs.replace(value, isr=stores(*isr))
-    return with_derived_marks(value, changed, min_isr, ineligible=stores(*ineligible))
+    return settled(value, changed, min_isr, ineligible=stores(*ineligible))
 
 
 def test_a_new_partition_is_led_by_its_first_replica_with_all_in_sync() -> None:
@@ -66,11 +66,11 @@ def test_e2_who_may_have_lost_records_is_not_eligible() -> None:
 
 def test_the_version_rises_with_the_isr_and_the_replicas_and_by_nothing_else() -> None:
     value = partition(THREE, "abc", hw=5)
-    assert with_derived_marks(value, msgspec.structs.replace(value, log_ends=value.log_ends), 2).version == 7
+    assert settled(value, msgspec.structs.replace(value, log_ends=value.log_ends), 2).version == 7
     assert with_isr(value, "cab", 2).version == 7  # the same stores
     assert with_isr(value, "ab", 2).version == 8
-    assert with_derived_marks(value, msgspec.structs.replace(value, removing=stores("c")), 2).version == 8
-    assert with_derived_marks(value, value, 2, rewritten=True).version == 8
+    assert settled(value, msgspec.structs.replace(value, removing=stores("c")), 2).version == 8
+    assert settled(value, value, 2, rewritten=True).version == 8
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sparklog.chain.entry import Entry, decode_entry, hash_of
 from sparklog.chain.head import Draft, Head
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.mirror.restored_beginning import decoded_beginning
-from sparklog.chain.owner import is_mark
+from sparklog.chain.owner import is_owner_mark
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.errors import SparklogError
@@ -71,15 +71,15 @@ class Chains:
 
     def created(self, place: Place, key: str, body: bytes, process: Process | None) -> None:
         """An object was put, by a process."""
-        if key.startswith(LOG) and place.url in self.places and not is_mark(body):
+        if key.startswith(LOG) and place.url in self.places and not is_owner_mark(body):
             self._entry(place, parse_entry_key(key), body)
-        elif key.startswith(RESTORES) and place.url in self.places and not is_mark(body) and process is not None:
+        elif key.startswith(RESTORES) and place.url in self.places and not is_owner_mark(body) and process is not None:
             beginning = decoded_beginning(body, key, place.url)
             entry = decode_entry(first_entry(int(key.removeprefix(RESTORES))), beginning.entry)
             self.began.setdefault(entry.chain_id, process)
         elif key.startswith(COPIES) and place.url in self.stores:
             chain, _, rest = key.removeprefix(COPIES).partition("/")
-            if rest.startswith("log/") and not is_mark(body):
+            if rest.startswith("log/") and not is_owner_mark(body):
                 n = parse_entry_key(f"meta/{rest}")
                 if self.entries[chain].setdefault(n, body) == body:
                     self._held[chain, n].add(place.url)

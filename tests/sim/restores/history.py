@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from sparklog.chain.entry import hash_of
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.owner import is_mark
+from sparklog.chain.owner import is_owner_mark
 from sparklog.client.restoring.restore_cluster import Restored
 from sparklog.core.describe.state_differences import differing_parts
 from sparklog.core.errors import ChainDamaged, SparklogError
@@ -192,7 +192,7 @@ class History(Chains):
                 raise NobodyCanKnow  # all that the other one marked is lost, or was left out
             number = self.first[other.chain][0] // CHAIN_ENTRIES
             begun = self.places[self.url_of[other.chain]].bodies.get(restore_key(number))
-            if begun is None or is_mark(begun) or loss_accepted:
+            if begun is None or is_owner_mark(begun) or loss_accepted:
                 raise NobodyCanKnow  # its place was lost again, so it could be given up; or that was wanted
             self.report(f"P3: {parent[:8]} was restored as {other.chain[:8]} and as {chain[:8]}")
             return
@@ -209,11 +209,11 @@ class History(Chains):
         known = {
             url
             for url, store in self.stores.items()
-            if url not in without and any(not is_mark(store.bodies[key]) for key in store.keys(prefix))
+            if url not in without and any(not is_owner_mark(store.bodies[key]) for key in store.keys(prefix))
         }
         place = self.places[self.url_of[chain]]
         body = place.bodies.get(entry_key(self.first[chain][0]))
-        return known if body is None or is_mark(body) else known | {place.url}
+        return known if body is None or is_owner_mark(body) else known | {place.url}
 
     def refused(self, error: SparklogError, sources: Collection[str], without: Collection[str], begun: int) -> None:
         """P1: a restore from `sources`, which began at step `begun`, is refused.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
-from sparklog.chain.owner import is_mark
+from sparklog.chain.owner import is_owner_mark
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.storage.keys import COPIES, INCARNATION, OWNERS, PROBES, RESTORES
 from tests.kit.dict_store import DictStore
@@ -72,12 +72,12 @@ class Place(DictStore):
         changes = [
             number
             for number, (_, key, body) in enumerate(self._log)
-            if key.startswith(COPIES) and number > max(marks, default=-1) and not (body and is_mark(body))
+            if key.startswith(COPIES) and number > max(marks, default=-1) and not (body and is_owner_mark(body))
         ]
         if len(changes) < 4:
             return False
         keep = dice.choice(changes[len(changes) // 3 :])
-        if any(body and is_mark(body) for _, _, body in self._log[keep:]):
+        if any(body and is_owner_mark(body) for _, _, body in self._log[keep:]):
             return False
         before = dict(self.bodies)
         kept, self._log = self._log[:keep], []
@@ -93,7 +93,7 @@ class Place(DictStore):
 
     def flip(self, dice: random.Random) -> str | None:
         """One byte of one copy is another one. Returns its key."""
-        copies = [key for key in self.keys(COPIES) if self.bodies[key] and not is_mark(self.bodies[key])]
+        copies = [key for key in self.keys(COPIES) if self.bodies[key] and not is_owner_mark(self.bodies[key])]
         if not copies:
             return None
         kinds = sorted({key.split("/")[2] for key in copies if key.count("/") > 2})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparklog.chain.owner import is_mark
+from sparklog.chain.owner import is_owner_mark
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command
@@ -126,7 +126,7 @@ class World(Simulation):
         fiber = self.scheduler.current
         if fiber is not None:
             fiber.process.wrote.append((place.url, key))
-            fiber.process.marked = fiber.process.marked or is_mark(body)
+            fiber.process.marked = fiber.process.marked or is_owner_mark(body)
             self.note(fiber.process.name, "puts", place.url.rpartition("/")[2], key)
         self.history.created(place, key, body, None if fiber is None else fiber.process)
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from sparklog.client.cluster import Cluster
-from sparklog.spark.installed import HANGING_UDF_SETTING
+from sparklog.spark.spark_versions import HANGING_UDF_SETTING
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,4 +5,11 @@ public final class DamagedException extends Exception {
   public DamagedException(String message) {
     super(message);
   }
+
+  /** Throws unless the bytes are right; `found` says what they are instead. */
+  public static void unless(boolean isRight, String found) throws DamagedException {
+    if (!isRight) {
+      throw new DamagedException(found);
+    }
+  }
 }

@@ -74,19 +74,19 @@ public final class Decoder implements AutoCloseable {
 
   /** The metadata of the message in bytes [start, end), which has a header of this type. */
   public static Metadata metadata(byte[] bytes, int start, int end, byte type) throws DamagedException {
-    check(start >= 0 && end <= bytes.length && end - start >= PREFIX_BYTES, "a message that is cut");
-    check(LittleEndian.int32(bytes, start) == CONTINUATION, "no Arrow message");
+    DamagedException.unless(start >= 0 && end <= bytes.length && end - start >= PREFIX_BYTES, "a message that is cut");
+    DamagedException.unless(LittleEndian.int32(bytes, start) == CONTINUATION, "no Arrow message");
     int length = LittleEndian.int32(bytes, start + 4);
     boolean fits = length > 0 && length <= end - start - PREFIX_BYTES && length % ALIGNMENT == 0;
-    check(fits, "metadata of " + length + " bytes");
+    DamagedException.unless(fits, "metadata of " + length + " bytes");
     ByteBuffer metadata = ByteBuffer.wrap(bytes, start + PREFIX_BYTES, length).slice().order(ByteOrder.LITTLE_ENDIAN);
     Message message = Message.getRootAsMessage(metadata);
-    check(message.headerType() == type, "a message of type " + message.headerType());
+    DamagedException.unless(message.headerType() == type, "a message of type " + message.headerType());
     int version = message.version();
-    check(version == MetadataVersion.V4 || version == MetadataVersion.V5, "metadata of version " + version);
+    DamagedException.unless(version == MetadataVersion.V4 || version == MetadataVersion.V5, "metadata of version " + version);
     int bodyStart = start + PREFIX_BYTES + length;
     long bodyLength = message.bodyLength();
-    check(bodyLength >= 0 && bodyLength <= end - bodyStart, "a body of " + bodyLength + " bytes");
+    DamagedException.unless(bodyLength >= 0 && bodyLength <= end - bodyStart, "a body of " + bodyLength + " bytes");
     return new Metadata(message, bodyStart);
   }
 
@@ -107,10 +107,11 @@ public final class Decoder implements AutoCloseable {
       bodyStart = opened.bodyStart();
       batch = (RecordBatch) opened.message().header(new RecordBatch());
       rows = Math.toIntExact(batch.length());
-      check(rows >= 0, "a batch of " + rows + " rows");
+      DamagedException.unless(rows >= 0, "a batch of " + rows + " rows");
       BodyCompression compression = batch.compression();
       codec = compression == null ? -1 : compression.codec();
-      check(codec >= -1 && codec <= CompressionType.ZSTD && (codec != -1 || compression == null), "codec " + codec);
+      boolean isKnown = codec >= -1 && codec <= CompressionType.ZSTD && (codec != -1 || compression == null);
+      DamagedException.unless(isKnown, "codec " + codec);
     }
 
     Batch decode(Layout layout, Set<String> wanted) throws DamagedException {
@@ -126,7 +127,7 @@ public final class Decoder implements AutoCloseable {
         node += kind.nodes;
         buffer += kind.buffers;
       }
-      check(node == batch.nodesLength() && buffer == batch.buffersLength(), "columns of another schema");
+      DamagedException.unless(node == batch.nodesLength() && buffer == batch.buffersLength(), "columns of another schema");
       return new Batch(rows, columns);
     }
 
@@ -145,7 +146,7 @@ public final class Decoder implements AutoCloseable {
         first = end;
       }
       long packable = ratio() * (end - start);
-      check(claimed <= Math.min(LARGEST_BATCH_BYTES, packable), "buffers of " + claimed + " bytes");
+      DamagedException.unless(claimed <= Math.min(LARGEST_BATCH_BYTES, packable), "buffers of " + claimed + " bytes");
     }
 
     /** The length that a buffer claims to have before compression. It is not checked yet. */
@@ -165,7 +166,7 @@ public final class Decoder implements AutoCloseable {
 
     private LogVector column(Layout.Kind kind, int node, int buffer) throws DamagedException {
       int length = length(node);
-      check(length == rows, "a column of " + length + " rows");
+      DamagedException.unless(length == rows, "a column of " + length + " rows");
       return switch (kind) {
         case INT32 -> new LogVector.Int32s(neverNull(node), exactly(buffer + 1, 4L * rows), rows);
         case INT64 -> new LogVector.Int64s(neverNull(node), exactly(buffer + 1, 8L * rows), rows);
@@ -186,7 +187,7 @@ public final class Decoder implements AutoCloseable {
       Span ends = exactly(buffer + 1, 4L * (rows + 1));
       int elements = length(node + 1);
       checkAscending(ends, rows, elements);
-      check(length(node + 2) == elements && length(node + 3) == elements, "headers of different lengths");
+      DamagedException.unless(length(node + 2) == elements && length(node + 3) == elements, "headers of different lengths");
       neverNull(node + 1);
       neverNull(node + 2);
       if (elements == 0) { // then their buffers may be anything
@@ -215,39 +216,40 @@ public final class Decoder implements AutoCloseable {
         int valid = bits.bytes()[bits.start() + (row >> 3)] & (length - row < 8 ? (1 << (length - row)) - 1 : 0xFF);
         ones += Integer.bitCount(valid);
       }
-      check(nulls == length - ones, (length - ones) + " nulls where " + nulls + " are named");
+      DamagedException.unless(nulls == length - ones, (length - ones) + " nulls where " + nulls + " are named");
       return bits;
     }
 
     /** No bits: these are numbers, headers or keys of headers. */
     private Span neverNull(int node) throws DamagedException {
-      check(batch.nodes(node).nullCount() == 0, "nulls where there are none");
+      DamagedException.unless(batch.nodes(node).nullCount() == 0, "nulls where there are none");
       return null;
     }
 
     private Span exactly(int buffer, long length) throws DamagedException {
       Span span = span(buffer);
-      check(length <= span.length(), "a buffer of " + span.length() + " bytes");
+      DamagedException.unless(length <= span.length(), "a buffer of " + span.length() + " bytes");
       return span;
     }
 
     private Span span(int number) throws DamagedException {
       Buffer buffer = batch.buffers(number);
       long start = Math.addExact((long) bodyStart, buffer.offset());
-      check(buffer.offset() >= 0 && buffer.length() >= 0 && buffer.length() <= end - start, "a buffer out of bounds");
-      check(buffer.offset() % ALIGNMENT == 0, "a buffer at byte " + buffer.offset());
+      boolean isInside = buffer.offset() >= 0 && buffer.length() >= 0 && buffer.length() <= end - start;
+      DamagedException.unless(isInside, "a buffer out of bounds");
+      DamagedException.unless(buffer.offset() % ALIGNMENT == 0, "a buffer at byte " + buffer.offset());
       Span stored = new Span(bytes, (int) start, (int) buffer.length());
       if (codec == -1 || stored.length() == 0) {
         return stored;
       }
-      check(stored.length() >= PREFIX_BYTES, "a compressed buffer of " + stored.length() + " bytes");
+      DamagedException.unless(stored.length() >= PREFIX_BYTES, "a compressed buffer of " + stored.length() + " bytes");
       long length = LittleEndian.int64(bytes, stored.start());
       Span body = new Span(bytes, stored.start() + PREFIX_BYTES, stored.length() - PREFIX_BYTES);
       if (length == -1) {
         return body;
       }
       long most = Math.min(MOST_BYTES, ratio() * body.length());
-      check(length >= 0 && length <= most, "a length of " + length + " bytes"); // before the room is made
+      DamagedException.unless(length >= 0 && length <= most, "a length of " + length + " bytes"); // before the room is made
       return decompressed(number, body, (int) length);
     }
 
@@ -264,7 +266,7 @@ public final class Decoder implements AutoCloseable {
       } else {
         found = Lz4Frame.decompress(from.bytes(), from.start(), from.length(), to, length);
       }
-      check(found == length, "wanted " + length + " bytes after decompression, found " + found);
+      DamagedException.unless(found == length, "wanted " + length + " bytes after decompression, found " + found);
       return new Span(to, 0, length);
     }
   }
@@ -285,12 +287,6 @@ public final class Decoder implements AutoCloseable {
       ascends &= next >= before;
       before = next;
     }
-    check(ascends && before <= most, "offsets that do not ascend");
-  }
-
-  public static void check(boolean isRight, String found) throws DamagedException {
-    if (!isRight) {
-      throw new DamagedException(found);
-    }
+    DamagedException.unless(ascends && before <= most, "offsets that do not ascend");
   }
 }

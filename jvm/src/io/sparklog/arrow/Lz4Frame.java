@@ -17,22 +17,22 @@ final class Lz4Frame {
   /** Decompress bytes [start, start + length) into `to`, at most `most` bytes. Returns their number. */
   static int decompress(byte[] from, int start, int length, byte[] to, int most) throws DamagedException {
     int end = start + length;
-    Decoder.check(length >= 7 && LittleEndian.int32(from, start) == MAGIC, "no LZ4 frame");
+    DamagedException.unless(length >= 7 && LittleEndian.int32(from, start) == MAGIC, "no LZ4 frame");
     int flags = from[start + 4];
     int sizes = from[start + 5];
     boolean isIndependent = (flags & 0x20) != 0;
     boolean hasBlockChecksums = (flags & 0x10) != 0;
     boolean hasContentSize = (flags & 0x08) != 0;
     boolean hasChecksum = (flags & 0x04) != 0;
-    Decoder.check((flags & 0xC3) == 0x40 && (sizes & 0x8F) == 0 && sizes >= 0x40, "LZ4 flags " + flags);
+    DamagedException.unless((flags & 0xC3) == 0x40 && (sizes & 0x8F) == 0 && sizes >= 0x40, "LZ4 flags " + flags);
     int mostInBlock = 1 << (8 + 2 * (sizes >> 4));
     int at = start + 6 + (hasContentSize ? 8 : 0); // magic, flags, block size, [content size]
-    Decoder.check(at < end && from[at] == (byte) (hash(from, start + 4, at) >> 8), "an LZ4 header's checksum");
-    Decoder.check(!hasContentSize || LittleEndian.int64(from, start + 6) == most, "another LZ4 content size");
+    DamagedException.unless(at < end && from[at] == (byte) (hash(from, start + 4, at) >> 8), "an LZ4 header's checksum");
+    DamagedException.unless(!hasContentSize || LittleEndian.int64(from, start + 6) == most, "another LZ4 content size");
     at++;
     int done = 0;
     while (true) {
-      Decoder.check(at + 4 <= end, "an LZ4 frame without an end");
+      DamagedException.unless(at + 4 <= end, "an LZ4 frame without an end");
       int size = LittleEndian.int32(from, at);
       at += 4;
       if (size == 0) {
@@ -40,10 +40,10 @@ final class Lz4Frame {
       }
       boolean isStored = size < 0;
       size &= 0x7FFFFFFF;
-      Decoder.check(size <= end - at && size <= mostInBlock, "an LZ4 block of " + size + " bytes");
+      DamagedException.unless(size <= end - at && size <= mostInBlock, "an LZ4 block of " + size + " bytes");
       int mostHere = (int) Math.min(most, (long) done + mostInBlock);
       if (isStored) {
-        Decoder.check(size <= mostHere - done, "LZ4 blocks of more than " + most + " bytes");
+        DamagedException.unless(size <= mostHere - done, "LZ4 blocks of more than " + most + " bytes");
         System.arraycopy(from, at, to, done, size);
         done += size;
       } else {
@@ -59,7 +59,7 @@ final class Lz4Frame {
       checkHash(from, at, end, hash(to, 0, done));
       at += 4;
     }
-    Decoder.check(at == end, "bytes after an LZ4 frame");
+    DamagedException.unless(at == end, "bytes after an LZ4 frame");
     return done;
   }
 
@@ -68,7 +68,7 @@ final class Lz4Frame {
   }
 
   private static void checkHash(byte[] from, int at, int end, int wanted) throws DamagedException {
-    Decoder.check(at + 4 <= end && LittleEndian.int32(from, at) == wanted, "an LZ4 checksum");
+    DamagedException.unless(at + 4 <= end && LittleEndian.int32(from, at) == wanted, "an LZ4 checksum");
   }
 
   /**
@@ -117,7 +117,7 @@ final class Lz4Frame {
       repeat(to, done, distance, match);
       done += match;
     }
-    Decoder.check(at == end, "an LZ4 block that ends early");
+    DamagedException.unless(at == end, "an LZ4 block that ends early");
     return done;
   }
 

@@ -29,13 +29,13 @@ final class ObjectIndex {
 
   /** The part of the index in `body` that belongs to a slice, which has the index's size and CRC32C from the chain. */
   ObjectIndex(byte[] body, ReadTask.Slice slice) throws DamagedException {
-    Decoder.check(body.length == slice.indexSizeBytes(), "an index of " + body.length + " bytes");
-    Decoder.check(ObjectBytes.crc32c(body, 0, body.length) == (int) slice.indexCrc32c(), "an index's CRC32C");
+    DamagedException.unless(body.length == slice.indexSizeBytes(), "an index of " + body.length + " bytes");
+    DamagedException.unless(ObjectBytes.crc32c(body, 0, body.length) == (int) slice.indexCrc32c(), "an index's CRC32C");
     int from = slice.firstBatch();
     batches = slice.batches();
     isCompacted = slice.isCompacted();
     Decoder.Batch table = table(body);
-    Decoder.check(
+    DamagedException.unless(
         from >= 0 && batches > 0 && batches <= table.rows() - from, "an index of " + table.rows() + " batches");
     checkPlaces(table);
     checkPartition(table, slice);
@@ -44,12 +44,12 @@ final class ObjectIndex {
     crcs = numbers(table, "crc32c", from);
     records = numbers(table, "records", from);
     if (isCompacted) {
-      Decoder.check(table.columns().containsKey("base_offset"), "an index without offsets");
+      DamagedException.unless(table.columns().containsKey("base_offset"), "an index without offsets");
       starts = column(table, "base_offset", from);
       ends = column(table, "last_offset", from);
       for (int i = 0; i < batches; i++) { // before they are used: no difference of them overflows then
         boolean isInside = starts[i] >= slice.start() && starts[i] <= ends[i] && ends[i] < slice.end();
-        Decoder.check(isInside, "an index of other offsets");
+        DamagedException.unless(isInside, "an index of other offsets");
         ends[i]++;
       }
     } else {
@@ -87,7 +87,7 @@ final class ObjectIndex {
     long sum = 0;
     long before = slice.start();
     for (int i = 0; i < batches; i++) {
-      Decoder.check(starts[i] >= before && ends[i] - starts[i] >= records[i], "an index whose offsets don't ascend");
+      DamagedException.unless(starts[i] >= before && ends[i] - starts[i] >= records[i], "an index whose offsets don't ascend");
       before = ends[i];
       sum += records[i];
     }
@@ -97,7 +97,7 @@ final class ObjectIndex {
             && positions[0] == slice.position()
             && end == positions[0] + slice.length()
             && before <= slice.end();
-    Decoder.check(isOfSlice, "an index of other batches");
+    DamagedException.unless(isOfSlice, "an index of other batches");
   }
 
   /** The topic and partition must be those of the chain, which has only what the author of a command claimed. */
@@ -106,7 +106,7 @@ final class ObjectIndex {
     int[] partitions = numbers(table, "partition", slice.firstBatch());
     for (int i = 0; i < batches; i++) {
       boolean isOurs = topics[i] == slice.topicId() && partitions[i] == slice.partition();
-      Decoder.check(isOurs, "a batch of partition " + partitions[i] + " of topic id " + topics[i]);
+      DamagedException.unless(isOurs, "a batch of partition " + partitions[i] + " of topic id " + topics[i]);
     }
   }
 
@@ -116,24 +116,24 @@ final class ObjectIndex {
     LogVector lengths = table.columns().get("length");
     LogVector records = table.columns().get("records");
     for (int row = 0; row < table.rows(); row++) {
-      Decoder.check(records.getInt(row) > 0 && lengths.getLong(row) > 0, "an index with an empty batch");
+      DamagedException.unless(records.getInt(row) > 0 && lengths.getLong(row) > 0, "an index with an empty batch");
       long end = positions.getLong(row) + lengths.getLong(row);
-      Decoder.check(positions.getLong(row) >= 0 && end >= 0, "an index of bytes before the object");
-      Decoder.check(row + 1 == table.rows() || positions.getLong(row + 1) == end, "an index with a gap");
+      DamagedException.unless(positions.getLong(row) >= 0 && end >= 0, "an index of bytes before the object");
+      DamagedException.unless(row + 1 == table.rows() || positions.getLong(row + 1) == end, "an index with a gap");
     }
   }
 
   private static Decoder.Batch table(byte[] body) throws DamagedException {
     boolean isFile = body.length >= FILE_START.length
         && Arrays.equals(body, 0, FILE_START.length, FILE_START, 0, FILE_START.length);
-    Decoder.check(isFile, "no Arrow file");
+    DamagedException.unless(isFile, "no Arrow file");
     try (Decoder decoder = new Decoder()) {
       Decoder.Metadata opened = Decoder.metadata(body, FILE_START.length, body.length, MessageHeader.Schema);
       Layout layout = layout((Schema) opened.message().header(new Schema()));
       int start = opened.bodyStart();
       Decoder.Metadata batch = Decoder.metadata(body, start, body.length, MessageHeader.RecordBatch);
       boolean isPlain = ((RecordBatch) batch.message().header(new RecordBatch())).compression() == null;
-      Decoder.check(isPlain, "a compressed index"); // which might claim any length
+      DamagedException.unless(isPlain, "a compressed index"); // which might claim any length
       return decoder.decode(body, start, body.length - start, layout, layout.names().toArray(String[]::new));
     } catch (RuntimeException error) { // flatbuffers raise several kinds for wrong bytes
       throw new DamagedException(error.toString());
@@ -146,7 +146,7 @@ final class ObjectIndex {
       KeyValue pair = schema.customMetadata(i);
       format = FORMAT.equals(pair.key()) ? pair.value() : format;
     }
-    Decoder.check(DENSE.equals(format) || COMPACTED.equals(format), "an index of format " + format);
+    DamagedException.unless(DENSE.equals(format) || COMPACTED.equals(format), "an index of format " + format);
     return DENSE.equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
   }
 

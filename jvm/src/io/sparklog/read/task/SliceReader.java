@@ -10,7 +10,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** Reads the records of one slice from one holder: its index, then its batches. */
+/**
+ * Reads the records of one slice from one holder: its index, then its batches. Decides whether a batch is damaged: CRC32C,
+ * then content, then offsets.
+ */
 final class SliceReader {
   /** The offsets [start, end) and the columns that a reader wants, and the amounts in which it reads. */
   record Wanted(long start, long end, String[] columns, ReadTask.Limits limits) {}
@@ -86,9 +89,9 @@ final class SliceReader {
     byte[] body = bodies.holding(number);
     int start = bodies.at(index.positions[number]);
     int length = (int) index.lengths[number];
-    Decoder.check(ObjectBytes.crc32c(body, start, length) == index.crcs[number], "a batch's CRC32C");
+    DamagedException.unless(ObjectBytes.crc32c(body, start, length) == index.crcs[number], "a batch's CRC32C");
     Decoder.Batch decoded = decoder.decode(body, start, length, isCompacted ? Layout.COMPACTED : Layout.STORED, stored);
-    Decoder.check(decoded.rows() == index.records[number], "a batch of " + decoded.rows() + " records");
+    DamagedException.unless(decoded.rows() == index.records[number], "a batch of " + decoded.rows() + " records");
     LogVector offsets =
         isCompacted
             ? checked(decoded.columns().get("offset"), number)
@@ -111,7 +114,7 @@ final class SliceReader {
       ascends &= next > before;
       before = next;
     }
-    Decoder.check(ascends, "offsets that do not ascend");
+    DamagedException.unless(ascends, "offsets that do not ascend");
     return offsets;
   }
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.installed import _hashed_to_each, _murmur3, delta_package, repartition_by_id
+from sparklog.spark.spark_versions import _hashed_to_each, _murmur3, delta_package, repartition_by_id
 from tests.spark.conftest import Read
 from tests.spark.read.test_batch_reader import rows
 
