@@ -14,7 +14,7 @@ import sparklog
 from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend
 from sparklog.storage.local.store import LocalStore
-from tests.client.lost_cluster import LostCluster, append, values
+from tests.client.restoring.lost_cluster import LostCluster, append, values
 from tests.mounts import Disk, begin_own_mounts
 
 AT_ONCE_MS, PATIENT_MS = 1, 60_000

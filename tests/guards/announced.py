@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_BESIDE_STORES = "tests/client/test_restore_beside_stores.py::"
+_BESIDE_STORES = "tests/client/restoring/test_restore_beside_stores.py::"
 _CHECKS = "sparklog/client/restoring/restore_checks.py"
 _REMOUNTED = "tests/client/test_remounted_copies.py::"
 

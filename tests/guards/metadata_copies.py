@@ -8,8 +8,8 @@ from tests.guards.guard import Guard
 
 _COPIES = "tests/chain/mirror/test_mirrors.py::"
 _RESTORE = "tests/client/restoring/test_restore_cluster.py::"
-_BESIDE_STORES = "tests/client/test_restore_beside_stores.py::"
-_BESIDE_LOST = "tests/client/test_restore_beside_lost_chain.py::"
+_BESIDE_STORES = "tests/client/restoring/test_restore_beside_stores.py::"
+_BESIDE_LOST = "tests/client/restoring/test_restore_beside_lost_chain.py::"
 _STORE_COPY = "sparklog/chain/mirror/mirror.py"
 _REMOUNTED = "tests/client/test_remounted_copies.py::"
 _BELOW = f"{_REMOUNTED}test_a_copy_below_a_disk_that_is_back_by_the_next_look_does_not_count"

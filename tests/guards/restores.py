@@ -7,13 +7,13 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _RESTORE = "tests/client/restoring/test_restore_cluster.py::"
-_BESIDE_STORES = "tests/client/test_restore_beside_stores.py::"
-_DAMAGE = "tests/client/test_restore_damage.py::"
-_BESIDE_RESTORES = "tests/client/test_restore_beside_restores.py::"
-_BESIDE_LOST = "tests/client/test_restore_beside_lost_chain.py::"
+_BESIDE_STORES = "tests/client/restoring/test_restore_beside_stores.py::"
+_DAMAGE = "tests/client/restoring/test_restore_damage.py::"
+_BESIDE_RESTORES = "tests/client/restoring/test_restore_beside_restores.py::"
+_BESIDE_LOST = "tests/client/restoring/test_restore_beside_lost_chain.py::"
 _RESTORES = "sparklog/client/restoring/restore_cluster.py"
 _CHECKS = "sparklog/client/restoring/restore_checks.py"
-_MARKS = "tests/client/test_restore_marks.py::"
+_MARKS = "tests/client/restoring/test_restore_marks.py::"
 _FOUND = "tests/client/restoring/test_found_stores.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (

@@ -23,7 +23,7 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.keys import append_key
 from sparklog.storage.open_store import open_store
-from tests.client.lost_cluster import LostCluster, append
+from tests.client.restoring.lost_cluster import LostCluster, append
 from tests.kit.silent_console import SILENT
 
 

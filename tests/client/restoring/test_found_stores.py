@@ -20,7 +20,7 @@ from sparklog.core.types import EntryNumber, StoreId
 from sparklog.log.cluster_stores import open_metadata
 from sparklog.log.incarnation import begin_incarnation
 from sparklog.storage.keys import snapshot_key
-from tests.client.lost_cluster import LostCluster, append, flip
+from tests.client.restoring.lost_cluster import LostCluster, append, flip
 
 
 def test_entries_that_were_read_before_are_not_given_up(tmp_path: Path) -> None:

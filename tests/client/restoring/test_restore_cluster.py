@@ -37,7 +37,7 @@ from sparklog.log.objects.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.objects.orphans import OrphanSearch, search_orphans
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import checkpoint_key
-from tests.client.lost_cluster import PARTITIONS, LostCluster, append, values
+from tests.client.restoring.lost_cluster import PARTITIONS, LostCluster, append, values
 from tests.kit.silent_console import SILENT
 
 STORES = "abc"

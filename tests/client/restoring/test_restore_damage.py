@@ -17,7 +17,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.types import StoreId
-from tests.client.lost_cluster import LostCluster, append, before_call, flip, values
+from tests.client.restoring.lost_cluster import LostCluster, append, before_call, flip, values
 
 
 @pytest.fixture(autouse=True)

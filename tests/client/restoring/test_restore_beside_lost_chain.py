@@ -13,7 +13,7 @@ from sparklog.core.errors import (
     InconsistentClusterId,
 )
 from sparklog.storage.local.store import LocalStore
-from tests.client.lost_cluster import LostCluster, append, values
+from tests.client.restoring.lost_cluster import LostCluster, append, values
 
 
 @pytest.fixture(autouse=True)

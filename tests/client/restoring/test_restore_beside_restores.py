@@ -20,7 +20,7 @@ from sparklog.core.errors import (
     SparklogError,
 )
 from sparklog.core.state import first_entry
-from tests.client.lost_cluster import LostCluster, append, before_call, die, values
+from tests.client.restoring.lost_cluster import LostCluster, append, before_call, die, values
 
 
 @pytest.fixture(autouse=True)

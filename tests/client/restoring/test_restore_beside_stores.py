@@ -26,7 +26,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.open_store import open_store
-from tests.client.lost_cluster import LostCluster, append, before_call, die, flip, values
+from tests.client.restoring.lost_cluster import LostCluster, append, before_call, die, flip, values
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import ChainDamaged, StoreUnavailable
 from sparklog.core.types import StoreId
-from tests.client.lost_cluster import LostCluster, append, before_call, die, flip, values
+from tests.client.restoring.lost_cluster import LostCluster, append, before_call, die, flip, values
 
 
 @pytest.fixture
