@@ -4,9 +4,11 @@ Otherwise each use would wait for a dead store's timeout. A store on S3, gs, abf
 `timeout_ms`, so only the first use waits for it. The users:
 
     FAILED_READS  log/cluster_stores.py            readers ask such a store last
-    SLOW_HERE     client/plans/task_upload.py      writes leave it out while it is catching up
+    SLOW_HERE     client/plans/task_upload.py      writes leave out a store that was slow while it is catching up
     Mirrors       chain/mirror/mirrors.py          an entry's mirrors are made there last
-    Waiting       client/waiting.py                waits read the chain and don't ask such a coordinator
+    Waiting       client/waiting.py                waits read the chain and don't ask such a coordinator (for 1 s)
+
+Java's readers have their own memory, with the same effect as FAILED_READS: `Holder.java`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ FAILED_FOR_MS: Final = 30_000  # for a store
 
 
 class RecentFailures:
-    """The time of the last failure of each store, by its address or another key. Thread-safe."""
+    """The time of the last failure of each store or coordinator, by its address or another key. Thread-safe."""
 
     def __init__(self, monotonic_ms: Callable[[], int], for_ms: int = FAILED_FOR_MS) -> None:
         self._monotonic_ms = monotonic_ms

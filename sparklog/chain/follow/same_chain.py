@@ -1,10 +1,10 @@
 """The check that the chain at an address is still the one that a process has followed.
 
-A process that keeps writing does not notice if the metadata was wiped and another cluster created at the same address.
-The chain of that cluster is shorter, so an entry of this process would land behind a gap. So after a silence the
-process reads the newest entry that it knows once more. If that entry is gone or differs, and its block has no void
-mark, this is another chain. Comparing chain ids would not be enough: metadata that was set back to an older backup has
-the same id, but other entries.
+A put does not show that the metadata was wiped and another cluster created at the same address: the chain of that
+cluster is shorter, so the slot is free, and the entry would land behind a gap. So before it continues after a silence
+(IDLE_MS without an entry), a process reads the newest entry that it knows once more. If that entry is gone or differs,
+and its block has no void mark, this is another chain. Comparing chain ids would not be enough: metadata that was set
+back to an older backup has the same id, but other entries.
 """
 
 from __future__ import annotations

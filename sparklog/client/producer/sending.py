@@ -5,10 +5,10 @@
     commit   all objects of the flush in one entry of the chain, as one command
 
 `core/producing/flushes.py` says when each step is due. If a commit is refused, `commit_append` submits it again for a
-short time, with the same upload and command id. If it is still refused, the table in `core/producing/flush_errors.py`
-decides: the flush is committed again, uploaded again (perhaps in halves), or fails. Another upload has another command
-id, but a commit in doubt keeps its sequences, by which the chain recognises it. What is left of a refused upload is an
-orphan, which vacuum deletes.
+short time, with the same upload and command id. If it is still refused, `Flushes.refused` decides by the kind of error
+(`flush_errors.py`): the flush is committed again, uploaded again (perhaps in halves), parked, or fails. Another upload
+has another command id; the chain recognises a batch that has landed all the same by its sequences. What is left of a
+refused upload is an orphan, which vacuum deletes.
 """
 
 from __future__ import annotations

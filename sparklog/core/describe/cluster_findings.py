@@ -50,9 +50,9 @@ class Findings(msgspec.Struct):
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
     """Return the findings about a store: its `problems`, and too little free space. `free_bytes`: None if unknown.
 
-    Free space below `store.free.min.bytes` is wrong, and the finding says how to make room. Free space below
-    `store.free.low.bytes` is a remark. If the store is fenced, all findings are remarks, because the cluster does not
-    use it.
+    Less free space than `store.free.min.bytes` is a problem (in `wrong`), and its sentence says how to make room. Less
+    than `store.free.low.bytes` is only a remark. If the store is fenced, all findings are remarks, because the cluster
+    does not use it.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one

@@ -1,7 +1,7 @@
 """Decides which data objects are orphans, so that vacuum may delete them. No I/O.
 
 An object is an orphan if the n0 in its name is below FLOOR, and a state with that FLOOR does not name it. Then no entry
-before that state needs it: what is retired counts as named until its bytes are gone. And no later entry can name it: a
+up to that state needs it: what is retired counts as named until its bytes are gone. And no later entry can name it: a
 command is refused if it began below FLOOR, or names an upload that did (`_check_floor` in core/decide/command.py). So
 neither a wrong clock nor a slow writer can lead to a wrong deletion.
 """

@@ -100,8 +100,9 @@ def settled(
 ) -> Replication:
     """Settle `changed`: return it with the ELR, HW and version that follow from its ISR and LEOs, and from `before`.
 
-    Every change ends here, except `appended_everywhere` and, in rewrites.py, `rewritten_everywhere`, `move_log_start`
-    and `without`.
+    Every change ends here: appends and the agents' reports through `settled_ending_moves`, elections and others
+    directly. The exceptions are `appended_everywhere` and, in rewrites.py, `rewritten_everywhere`, `move_log_start` and
+    `without`.
 
     `ineligible` stores may have lost records, so they can't be in the ELR. With `rewritten`, the version rises even if
     neither the ISR nor the replicas changed.

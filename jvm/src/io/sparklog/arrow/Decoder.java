@@ -139,11 +139,11 @@ public final class Decoder implements AutoCloseable {
       long claimed = 0;
       int first = 0;
       for (int i = 0; i < layout.names().size(); i++) {
-        int end = first + layout.kinds().get(i).buffers;
-        for (int buffer = first; buffer < end && wanted.contains(layout.names().get(i)); buffer++) {
+        int next = first + layout.kinds().get(i).buffers;
+        for (int buffer = first; buffer < next && wanted.contains(layout.names().get(i)); buffer++) {
           claimed = Math.addExact(claimed, claimedBytes(batch.buffers(buffer)));
         }
-        first = end;
+        first = next;
       }
       long packable = ratio() * (end - start);
       DamagedException.unless(claimed <= Math.min(LARGEST_BATCH_BYTES, packable), "buffers of " + claimed + " bytes");
