@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.commits.commit_write import warn_of_stores
-from sparklog.client.plans.task_upload import producer_slices, upload_task_rows
+from sparklog.client.plans.task_upload import check_rows, producer_slices, upload_task_rows
 from sparklog.client.plans.write_plan import WritePlan, append_command, plan_write
 from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed
@@ -44,8 +44,12 @@ from sparklog.core.errors import (
     OutOfOrderSequence,
     RecordTooLarge,
     RequestTimedOut,
+    SparklogError,
     StoreAccessDenied,
     StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    TryAgain,
     UnknownProducerId,
     UnknownTopicOrPartition,
 )
@@ -54,6 +58,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, Offset, PartitionIndex, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.write.store_lanes import reason
 from sparklog.wire.error_messages import raised
 from sparklog.wire.messages import SubmitRequest, SubmittedCommand
 from sparklog.wire.record_messages import (
@@ -180,8 +185,8 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
 def uploaded_append(state: ClusterState, stores: Stores, topic: str, wanted: AppendRequest) -> UploadedAppend:
     """Check the records by the rules of all writers, and upload them. To be called in a thread.
 
-    Raises InvalidInput (text that is no base64; with a producer, no single partition), and the errors of `plan_write`
-    and `upload_task_rows`.
+    Raises InvalidInput (text that is no base64; with a producer, no single partition), the errors of `plan_write`,
+    `routed` and `check_rows`, and NoReplicaOnline or a store's error, which names the store.
     """
     if wanted.producer is not None:
         _check_one_partition(wanted.records)
@@ -191,7 +196,11 @@ def uploaded_append(state: ClusterState, stores: Stores, topic: str, wanted: App
     for number, record in enumerate(wanted.records):
         waiting.cells.extend(_cells(record, number, base64=wanted.base64))
     of_topic = routed(waiting, state, int(command_id[:4], 16))
-    written = upload_task_rows(plan, [of_topic.rows], stores=stores)
+    check_rows(plan, of_topic.rows)  # so that later errors are those of stores
+    try:
+        written = upload_task_rows(plan, [of_topic.rows], stores=stores)
+    except Exception as error:
+        raise _failed_upload(plan, error) from error
     command = append_command(plan, [written])
     assert command is not None, "a request has records"
     if wanted.producer is not None:
@@ -208,6 +217,15 @@ def appended_records(topic: RoutedRecords, result: CommandResult) -> tuple[Appen
         records.append(AppendedRecord(PartitionIndex(partition), Offset(next_offsets[partition])))
         next_offsets[partition] += 1
     return tuple(records)
+
+
+def _failed_upload(plan: WritePlan, error: Exception) -> SparklogError:
+    """The error of an upload that failed, with the names of its stores. Nothing was appended."""
+    of_topics = (holders for topic in plan.topics.values() for holders in topic.store_sets)
+    stores = sorted({holder.store for holders in of_topics for holder in holders})
+    is_of_store = isinstance(error, TryAgain | StoreAccessDenied | StoreFull | StoreReadOnly)
+    text = error.message if isinstance(error, SparklogError) and is_of_store else reason(error)
+    return (type(error) if is_of_store else StoreUnavailable)(f"upload to {', '.join(stores) or 'no store'}: {text}")
 
 
 def _cells(record: RecordToAppend, number: int, *, base64: bool) -> tuple[object, ...]:
