@@ -58,7 +58,7 @@ from sparklog.wire.record_messages import (
 )
 
 READS: Final = 4  # at once
-WAITING_READS: Final = 60
+WAITING_READS: Final = 1_000  # one append may end the waits of many clients
 TIME_MS: Final = 5_000  # of a read; what was read until then is the reply
 _PIECE_BYTES: Final = 8 << 20  # stored
 _BATCH_BYTES: Final = 32 << 20  # as stored, or before compression
@@ -100,7 +100,7 @@ class PartitionSource:
     """A state, and the stores to read one of its partitions from. For `replan` see `scan`."""
 
     state: ClusterState
-    stores: Stores
+    stores: Callable[[], Stores]
     replan: Replan
     topic: Topic
     partition: Partition
@@ -129,11 +129,12 @@ def consume_routes(service: Service, reading: ReaderThreads, masks: Sequence[Mas
             partition = partition_of(state, topic, number)
 
         def read() -> Response:
-            source = PartitionSource(state, service.stores(state), replan, topic, partition, clock.monotonic_ms)
+            stores = partial(service.stores, state)
+            source = PartitionSource(state, stores, replan, topic, partition, clock.monotonic_ms)
             limits = RecordLimits(most, most_bytes, clock.monotonic_ms() + TIME_MS)
             return answer(request, read_records(source, start, limits, mask_of(masks, name), base64=base64))
 
-        return await work.run(read)
+        return read() if start == partition.high_watermark else await work.run(read)
 
     async def _wait(request: Request, state: ClusterState, topic: Topic, partition: Partition, wait_ms: int) -> None:
         """Wait until the partition has records from its high watermark on, or for `wait_ms`."""
@@ -242,7 +243,7 @@ class _Reading:
         plan = plan_range(source.state, source.topic, source.partition.partition, piece)
         yield from scan(
             plan,
-            source.stores,
+            source.stores(),
             _COLUMNS,
             source.replan,
             skip_option="a later offset",

@@ -16,7 +16,7 @@ from sparklog.core.errors import StoreUnavailable, TryAgain
 from sparklog.host.daemon import in_daemon
 
 ABANDONED: Final = 32  # threads at most
-PATIENCE_MS: Final = 20_000  # the longest wait for a piece of work that has begun
+PATIENCE_MS: Final = 20_000  # the longest wait for a turn, and again for the result
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class RecordWork:
         self._abandoned: list[Future[Any]] = []  # pieces that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`. Raises its errors, and TryAgain if too many callers wait.
+        """Return the result of `work`. Raises its errors, and TryAgain if too many callers wait, or this one for too long.
 
         Raises StoreUnavailable if `work` takes longer than PATIENCE_MS.
         """
@@ -44,13 +44,25 @@ class RecordWork:
         if len(self._abandoned) >= ABANDONED:
             raise TryAgain(f"{counted(ABANDONED, 'thread')} for records hang: a store does not answer")
         if self._under_way >= self._most:
-            raise TryAgain(f"{self._busy}, which is the limit: try again in some seconds")
+            raise self._too_busy()
         self._under_way += 1
         try:
-            async with self._turns:
+            await self._turn()
+            try:
                 return await self._done(work)
+            finally:
+                self._turns.release()
         finally:
             self._under_way -= 1
+
+    async def _turn(self) -> None:
+        try:
+            await asyncio.wait_for(self._turns.acquire(), PATIENCE_MS / 1000)
+        except TimeoutError:
+            raise self._too_busy() from None
+
+    def _too_busy(self) -> TryAgain:
+        return TryAgain(f"{self._busy}, which is the limit: try again in some seconds")
 
     async def _done(self, work: Callable[[], T]) -> T:
         piece = in_daemon(work, "sparklog-records")
