@@ -9,6 +9,7 @@ import binascii
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec

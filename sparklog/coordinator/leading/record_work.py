@@ -36,7 +36,7 @@ class RecordWork:
         self._abandoned: list[Future[Any]] = []  # pieces that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`. Raises its errors, and TryAgain if too many callers wait, or this one for too long.
+        """Return the result of `work`. Raises its errors, and TryAgain if too many callers wait, or this one too long.
 
         Raises StoreUnavailable if `work` takes longer than PATIENCE_MS.
         """
