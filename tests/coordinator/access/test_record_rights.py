@@ -1,4 +1,4 @@
-"""Records over HTTP: each right on each topic, for each route; a refusal reads no body, is audited, and tells nothing."""
+"""Records over HTTP: each right on each topic, for each route; a refusal reads no body, tells nothing, is audited."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_callers_take_turns_and_so_many_may_wait() -> None:
 def test_a_caller_does_not_wait_for_its_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         work, hold = new_work(waiting_max=1), threading.Event()
-        running = [asyncio.create_task(work.run(lambda: hold.wait(60))) for _ in range(AT_ONCE)]
+        running = [asyncio.create_task(work.run(lambda: hold.wait(5))) for _ in range(AT_ONCE)]
         await asyncio.sleep(0.05)
         monkeypatch.setattr(record_work, "PATIENCE_MS", 20)
         with pytest.raises(TryAgain, match="which is the limit"):
