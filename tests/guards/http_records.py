@@ -95,6 +95,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_PRODUCE}test_a_store_that_can_not_be_opened_is_named",),
     ),
     Guard(
+        "http-append-lag",
+        "A store that hangs fails no append: there is time to leave it out.",
+        _APPENDS,
+        "decoding()), lag_ms)",
+        "decoding()))",
+        (f"{_PRODUCE}test_a_store_that_hangs_is_left_out_after_its_time",),
+    ),
+    Guard(
         "http-append-result",
         "The reply has the offsets of each partition in the order of the request.",
         _APPENDS,

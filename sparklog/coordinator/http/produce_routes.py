@@ -30,8 +30,9 @@ from sparklog.coordinator.http.topic_routes import check_topic_for
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.coordinator.leading.record_work import RecordWork
 from sparklog.coordinator.leading.service import Service
-from sparklog.core.access import Verb
+from sparklog.core.access import Need, Verb
 from sparklog.core.commands import AllocateProducer, Append, Submission
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     FencedLeaderEpoch,
@@ -116,7 +117,8 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
         with bodies.holding(len(body)):
             kind, path = request.headers.get("content-type", ""), request.url.path
             decoding = partial(_append_request.decode, body, kind, path)
-            uploaded = await work.run(lambda: uploaded_append(state, service.stores(state), name, decoding()))
+            lag_ms = effective_cluster(state.config).replica_lag_time_max_ms  # after it, a store that hangs is left out
+            uploaded = await work.run(lambda: uploaded_append(state, service.stores(state), name, decoding()), lag_ms)
         plan, command = uploaded.plan, uploaded.command
         position, result = await _committed(request, Submission(plan.command_id, plan.n0, command))
         warn_of_stores(plan, command, uploaded.not_taken)
@@ -148,7 +150,7 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
             PRODUCERS,
             producer,
             "Allocate a producer id, or the next epoch of one, which fences the older epochs",
-            needs=Openness.BY_COMMAND,
+            needs=Need(Verb.WRITE, any_topic=True),
             takes=_producer_request,
             gives=ProducerReply,
             parameters=(CHAIN, SEEN),
@@ -223,9 +225,9 @@ def _failed_upload(plan: WritePlan, error: Exception) -> SparklogError:
     """The error of an upload that failed, with the names of its stores. Nothing was appended."""
     of_topics = (holders for topic in plan.topics.values() for holders in topic.store_sets)
     stores = sorted({holder.store for holders in of_topics for holder in holders})
-    is_of_store = isinstance(error, TryAgain | StoreAccessDenied | StoreFull | StoreReadOnly)
-    text = error.message if isinstance(error, SparklogError) and is_of_store else reason(error)
-    return (type(error) if is_of_store else StoreUnavailable)(f"upload to {', '.join(stores) or 'no store'}: {text}")
+    if not isinstance(error, TryAgain | StoreAccessDenied | StoreFull | StoreReadOnly):
+        error = StoreUnavailable(reason(error))
+    return type(error)(f"upload to {', '.join(stores) or 'no store'}: {error.message}")
 
 
 def _cells(record: RecordToAppend, number: int, *, base64: bool) -> tuple[object, ...]:

@@ -35,10 +35,10 @@ class RecordWork:
         self._under_way = 0  # pieces with a caller that waits, for its turn or for the result
         self._abandoned: list[Future[Any]] = []  # pieces that took too long: their threads may never end
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], longer_ms: int = 0) -> T:
         """Return the result of `work`. Raises its errors, and TryAgain if too many callers wait, or this one too long.
 
-        Raises StoreUnavailable if `work` takes longer than PATIENCE_MS.
+        Raises StoreUnavailable if `work` takes longer than PATIENCE_MS and `longer_ms` together.
         """
         self._abandoned = [piece for piece in self._abandoned if not piece.done()]
         if len(self._abandoned) >= ABANDONED:
@@ -49,7 +49,7 @@ class RecordWork:
         try:
             await self._turn()
             try:
-                return await self._done(work)
+                return await self._done(work, PATIENCE_MS + longer_ms)
             finally:
                 self._turns.release()
         finally:
@@ -64,12 +64,12 @@ class RecordWork:
     def _too_busy(self) -> TryAgain:
         return TryAgain(f"{self._busy}, which is the limit: try again in some seconds")
 
-    async def _done(self, work: Callable[[], T]) -> T:
+    async def _done(self, work: Callable[[], T], patience_ms: int) -> T:
         piece = in_daemon(work, "sparklog-records")
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(piece), PATIENCE_MS / 1000)
+            return await asyncio.wait_for(asyncio.wrap_future(piece), patience_ms / 1000)
         except TimeoutError:
-            raise StoreUnavailable(f"the stores gave no answer in {duration(PATIENCE_MS)}") from None
+            raise StoreUnavailable(f"the stores gave no answer in {duration(patience_ms)}") from None
         finally:
             if not piece.done():
                 self._abandoned.append(piece)

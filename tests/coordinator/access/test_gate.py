@@ -43,7 +43,7 @@ from sparklog.wire.messages import (
     SubmittedCommand,
     WaitRequest,
 )
-from sparklog.wire.record_messages import PRODUCERS
+from sparklog.wire.record_messages import PRODUCERS, ProducerRequest
 from tests.chain.chain_kit import TIMEOUT_MS, Member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.http.test_app import error_in, served
@@ -254,6 +254,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
         HEARTBEAT: msgspec.msgpack.encode(Heartbeat(chain_id, StoreId("a"), 0)),
         MEMBER_HEARTBEAT: msgspec.msgpack.encode(MemberHeartbeat(chain_id, "no-group", "a")),
         WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), ReplicaNews(StoreId("a")), 0)),
+        PRODUCERS: msgspec.msgpack.encode(ProducerRequest()),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
     asked = asked.replace("{name}", "orders").replace("{name:path}", "none").replace("{file}", "page.js")

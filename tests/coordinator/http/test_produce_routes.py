@@ -20,6 +20,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.coordinator.http import produce_routes
 from sparklog.coordinator.http.produce_routes import APPENDS, MOST_BODY, WAITING_APPENDS
+from sparklog.coordinator.leading import record_work
 from sparklog.core.errors import Landed, OutcomeUnknown, StoreAccessDenied
 from sparklog.storage.local.store import LocalStore
 from sparklog.wire.messages import JSON
@@ -130,6 +131,10 @@ def record(**fields: Any) -> dict[str, Any]:
     return {"records": [{"value": "x", "partition": 0}, {"value": "x", "partition": 1, **fields}]}
 
 
+def base64_of(text: str) -> dict[str, Any]:
+    return {"records": [{"value": "eA=="}, {"value": text}], "base64": True}
+
+
 @pytest.mark.parametrize(
     ("body", "code", "sentence"),
     [
@@ -153,7 +158,9 @@ def record(**fields: Any) -> dict[str, Any]:
         (record(headers={"a": "b"}), "INVALID_REQUEST", "`$.records[1].headers`"),
         (record(value="x" * 1_048_589), "RECORD_TOO_LARGE", "max.message.bytes"),
         (record(value="x") | {"base64": True}, "INVALID_REQUEST", "records[0]: the value can't be read as base64"),
-        (record(value="eA==", key="!") | {"base64": True}, "INVALID_REQUEST", "can't be read as base64"),
+        (base64_of("eA==!"), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
+        (base64_of("e A=="), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
+        (base64_of("eA"), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
         (record() | {"base64": "yes"}, "INVALID_REQUEST", "`$.base64`"),
         (record() | {"producer": {"producer_id": 0}}, "INVALID_REQUEST", "`$.producer`"),
     ],
@@ -386,6 +393,26 @@ def test_a_store_that_fails_leaves_the_isr_and_the_log_says_so(
             assert client.append([{"value": "x"}]) == [(0, 0)]
         assert cluster.describe("orders").partitions[0].isr == ("a",)
         assert "store b did not take the write" in caplog.text
+
+
+def test_a_store_that_hangs_is_left_out_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"min.insync.replicas": 1, "replica.lag.time.max.ms": 2_000}
+    init_cluster(str(tmp_path / "log"), stores={"a": "../a", "b": "../b"}, config=config)
+    hold, upload = threading.Event(), LocalStore.upload
+
+    def hanging(store: LocalStore, key: str) -> Any:
+        if store.url.endswith("/b"):
+            hold.wait(60)
+        return upload(store, key)
+
+    monkeypatch.setattr(LocalStore, "upload", hanging)
+    monkeypatch.setattr(record_work, "PATIENCE_MS", 1_500)
+    with sparklog.connect(str(tmp_path / "log")) as cluster:
+        cluster.create_topic("orders", replication_factor=2)
+        with record_client(cluster) as client:
+            assert client.append([{"value": "x"}]) == [(0, 0)]
+            hold.set()
+        assert cluster.describe("orders").partitions[0].isr == ("a",)
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------
