@@ -98,8 +98,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "http-append-lag",
         "A store that hangs fails no append: there is time to leave it out.",
         _APPENDS,
-        "decoding()), lag_ms)",
-        "decoding()))",
+        "await work.run(uploaded_body, lag_ms)",
+        "await work.run(uploaded_body)",
         (f"{_PRODUCE}test_a_store_that_hangs_is_left_out_after_its_time",),
     ),
     Guard(

@@ -8,9 +8,9 @@ appends nothing.
 from __future__ import annotations
 
 import binascii
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -75,8 +75,8 @@ from sparklog.wire.record_messages import (
     RecordToAppend,
 )
 
-MOST_BODY: Final = 4 * 2**20  # bytes of a request; as Python objects and Arrow columns it takes several times as much
-MOST_BODIES: Final = 16 * MOST_BODY  # of all requests together, until their records are uploaded
+MOST_BODY: Final = 2 * 2**20  # bytes of a request; as Python objects and Arrow columns it takes several times as much
+MOST_BODIES: Final = 32 * MOST_BODY  # of all requests together, until their records are uploaded
 APPENDS: Final = 4  # uploads at once
 WAITING_APPENDS: Final = 60
 COMMIT_MS: Final = 30_000  # of the command; the caller waits
@@ -98,7 +98,7 @@ class UploadedAppend:
 
 def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
     """The endpoints that append records, and that allocate producer ids. Only the leading coordinator appends."""
-    bodies = Bodies(MOST_BODY, MOST_BODIES)
+    bodies, one_by_one = Bodies(MOST_BODY, MOST_BODIES), threading.Lock()
     work = RecordWork(APPENDS, WAITING_APPENDS, busy=f"{counted(APPENDS + WAITING_APPENDS, 'append')} wait already")
 
     async def producer(request: Request) -> ProducerReply:
@@ -116,9 +116,14 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
         body = await body_of(request, bodies)
         with bodies.holding(len(body)):
             kind, path = request.headers.get("content-type", ""), request.url.path
-            decoding = partial(_append_request.decode, body, kind, path)
+
+            def uploaded_body() -> UploadedAppend:
+                with one_by_one:  # a decoder holds the interpreter's lock: several of them would hold up commits
+                    wanted = _append_request.decode(body, kind, path)
+                return uploaded_append(state, service.stores(state), name, wanted)
+
             lag_ms = effective_cluster(state.config).replica_lag_time_max_ms  # after it, a store that hangs is left out
-            uploaded = await work.run(lambda: uploaded_append(state, service.stores(state), name, decoding()), lag_ms)
+            uploaded = await work.run(uploaded_body, lag_ms)
         plan, command = uploaded.plan, uploaded.command
         position, result = await _committed(request, Submission(plan.command_id, plan.n0, command))
         warn_of_stores(plan, command, uploaded.not_taken)

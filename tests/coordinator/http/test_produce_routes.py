@@ -427,8 +427,8 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_parsed(
     assert (*error(answer), answer.chunks_read) == (400, "INVALID_REQUEST", 0)
     chunks = [b" " * 2**20] * 8
     answer = client.coordinator.run(request(client.app, "POST", TOPIC, chunks, HEADERS))
-    assert (*error(answer), answer.chunks_read) == (400, "INVALID_REQUEST", 5)
-    assert "a request has at most 4.0 MiB" in refusal(answer).message
+    assert (*error(answer), answer.chunks_read) == (400, "INVALID_REQUEST", 3)
+    assert "a request has at most 2.0 MiB" in refusal(answer).message
 
 
 def test_bodies_count_until_they_are_uploaded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
