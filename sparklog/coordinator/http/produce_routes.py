@@ -112,8 +112,10 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
 
     async def append(request: Request) -> AppendReply:
         name = request.path_params["name"]
-        state = await _checked(request, name)
-        body = await body_of(request, bodies)
+        await _checked(request, name)
+        body = await body_of(request, bodies)  # may take minutes
+        state = service.follower.state
+        check_topic_for(request, Verb.WRITE, name, state)
         with bodies.holding(len(body)):
             kind, path = request.headers.get("content-type", ""), request.url.path
 

@@ -241,6 +241,29 @@ def test_a_standby_names_the_leader_and_reads_no_body(cluster: Cluster) -> None:
             assert leader.address in refusal(answer).message
 
 
+def test_a_body_that_took_long_meets_the_topic_as_it_is_then(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body_of = produce_routes.body_of
+
+    async def slow(*given: Any) -> bytes:
+        body = await body_of(*given)
+        await asyncio.to_thread(cluster.add_partitions, "orders", 4)
+        return body
+
+    monkeypatch.setattr(produce_routes, "body_of", slow)
+    assert client.append([{"value": "x", "partition": 3}]) == [(3, 0)]
+
+    async def slower(*given: Any) -> bytes:
+        body = await body_of(*given)
+        await asyncio.to_thread(cluster.delete_topic, "orders")
+        return body
+
+    monkeypatch.setattr(produce_routes, "body_of", slower)
+    answer = client.post([{"value": "x"}])
+    assert (*error(answer), refusal(answer).landed) == (404, "UNKNOWN_TOPIC_OR_PARTITION", Landed.NO)
+
+
 def test_a_request_for_another_cluster_is_refused(cluster: Cluster) -> None:
     with record_client(cluster, headers={"sparklog-chain": "d" * 32}) as client:
         assert error(client.post([{"value": "x"}])) == (409, "INCONSISTENT_CLUSTER_ID")
