@@ -12,6 +12,7 @@ from sparklog.storage.memory import MemoryStore
 
 _QUESTIONS = (
     "topics",
+    "producers",
     "groups",
     "plan",
     "offsets",
@@ -61,7 +62,7 @@ def _schema(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(described: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
-    """Return the names of all types used in read-only requests and their replies, directly or inside other types."""
+    """Return the names of all types in requests of _QUESTIONS and their replies, directly or inside other types."""
     used = {"ErrorReply"}
     waiting: list[Any] = [of for path, of in described["paths"].items() if path.split("/")[2] in _QUESTIONS]
     while waiting:

@@ -35,7 +35,7 @@ GC_THRESHOLDS = (50_000, 20, 50)
 class Protection:
     """Protection of a coordinator. Without TLS, `certificate` is None; without an access file, `access` is None.
 
-    `masks`: rules for the parts of records that the web pages never show. `jobs_sha256`: with an access file, the hash
+    `masks`: rules for parts of records that pages and replies never have. `jobs_sha256`: with an access file, the hash
     of the token of the jobs that this coordinator starts; None if it gives them none.
     """
 

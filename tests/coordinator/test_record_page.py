@@ -27,10 +27,8 @@ from sparklog.coordinator.page.records import record_reading, record_routes
 from sparklog.coordinator.page.records.record_batches import matching
 from sparklog.coordinator.page.records.record_query import MOST_COUNT, MOST_PARTITIONS
 from sparklog.coordinator.page.records.record_reading import LIMITS
-from sparklog.coordinator.page.records.record_routes import READS, RecordReads
 from sparklog.coordinator.page.rendering import HEADERS
 from sparklog.core.access import Access, Principal, parse_right
-from sparklog.core.errors import StoreUnavailable, TryAgain
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
@@ -571,49 +569,11 @@ def test_a_header_key_that_is_not_utf_8_is_shown_as_text(cluster: Cluster, monke
     assert json.loads(lines[-1])["headers"] == [{"key": "a\ufffd", "value": "x"}]
 
 
-def test_a_further_read_is_told_that_it_is_busy() -> None:
-    async def work() -> None:
-        reads, hold = RecordReads(), threading.Event()
-        waiting = [asyncio.create_task(reads.run(lambda: hold.wait(60))) for _ in range(READS)]
-        await asyncio.sleep(0)
-        with pytest.raises(TryAgain, match="4 pages of records are being read already"):
-            await reads.run(lambda: True)
-        hold.set()
-        assert await asyncio.gather(*waiting) == [True] * READS
-        assert await reads.run(lambda: 7) == 7
-        with pytest.raises(ZeroDivisionError):
-            await reads.run(lambda: 1 // 0)
-
-    asyncio.run(work())
-
-
-def test_a_store_that_never_answers_keeps_nobody_else_waiting_and_its_threads_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def work() -> None:
-        reads, hold = RecordReads(), threading.Event()
-        for _ in range(READS + 2):
-            with pytest.raises(StoreUnavailable, match="gave no answer in 20 ms"):
-                await reads.run(lambda: hold.wait(60))
-        with pytest.raises(TryAgain, match="6 reads of records hang"):
-            await reads.run(lambda: True)
-        hold.set()
-        while not all(read.done() for read in reads._abandoned):
-            await asyncio.sleep(0.001)
-        assert reads._under_way == 0
-        monkeypatch.setattr(record_routes, "PATIENCE_MS", 60_000)
-        assert await reads.run(lambda: 7) == 7
-
-    monkeypatch.setattr(record_routes, "ABANDONED", READS + 2)
-    monkeypatch.setattr(record_routes, "PATIENCE_MS", 20)
-    asyncio.run(work())
-
-
 def test_a_read_that_is_refused_is_a_page_with_a_sentence(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_routes, "READS", 0)
     page = Asked(cluster).page()
     assert (page.status, page.places) == (503, [])
-    assert "load this one again in some seconds" in page.text
+    assert "try again in some seconds" in page.text
 
 
 def test_other_pages_are_answered_while_a_store_holds_up_a_read(

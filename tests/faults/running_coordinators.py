@@ -57,13 +57,17 @@ class RunningCoordinators:
     started: list[RunningCoordinator] = field(default_factory=list)
 
     def start(
-        self, *options: str, variables: Mapping[str, str] | None = None, open_files: int | None = None
+        self,
+        *options: str,
+        variables: Mapping[str, str] | None = None,
+        open_files: int | None = None,
+        module: str = "sparklog",
     ) -> RunningCoordinator:
         """A further one, once it serves. It has these variables beside those of this process.
 
-        `open_files`: so many files and sockets it may have open.
+        `open_files`: so many files and sockets it may have open. `module`: one that runs sparklog's, changed.
         """
-        command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator", *options]
+        command = [sys.executable, "-m", module, "--cluster", self.url, "--format", "json", "coordinator", *options]
         if open_files is not None:
             command = ["/bin/sh", "-c", f'ulimit -n {open_files}; exec "$0" "$@"', *command]
         environment = os.environ | dict(variables or {})

@@ -11,6 +11,7 @@ _RECORDS = "tests/coordinator/test_record_page.py::"
 _ACTIONS = "tests/coordinator/test_page_actions.py::"
 _REFUSALS = "tests/coordinator/test_page_action_refusals.py::"
 _LOOKS = "tests/coordinator/watching/test_store_looks.py::"
+_WORK = "tests/coordinator/leading/test_record_work.py::"
 _METRICS = "tests/coordinator/watching/test_metrics.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -26,7 +27,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "page-records-right",
         "Records are shown to those who may read their topic only.",
         "sparklog/coordinator/page/records/record_routes.py",
-        "            _check_may_read(request, service.follower.state, topic)",
+        "            check_topic_for(request, Verb.READ, topic, service.follower.state)",
         "            pass",
         (f"{_RECORDS}test_records_are_for_those_who_may_read_the_topic",),
     ),
@@ -41,18 +42,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "page-records-abandoned",
         "Reads of records that hang take no more than some threads.",
-        "sparklog/coordinator/page/records/record_routes.py",
+        "sparklog/coordinator/leading/record_work.py",
         "        if len(self._abandoned) >= ABANDONED:",
         "        if False:",
-        (f"{_RECORDS}test_a_store_that_never_answers_keeps_nobody_else_waiting_and_its_threads_are_bounded",),
+        (f"{_WORK}test_a_store_that_never_answers_keeps_nobody_else_waiting_and_its_threads_are_bounded",),
     ),
     Guard(
         "page-records-at-once",
-        "Few pages of records are read at once.",
-        "sparklog/coordinator/page/records/record_routes.py",
-        "        if self._under_way >= READS:",
+        "Few callers wait for work on records.",
+        "sparklog/coordinator/leading/record_work.py",
+        "        if self._under_way >= self._most:",
         "        if False:",
-        (f"{_RECORDS}test_a_further_read_is_told_that_it_is_busy",),
+        (f"{_WORK}test_a_further_caller_is_told_that_it_is_busy",),
     ),
     Guard(
         "mask-no-object",

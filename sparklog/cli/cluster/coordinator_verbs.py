@@ -86,9 +86,9 @@ def run(
         "--mask",
         metavar="TOPIC[:PATH]",
         envvar="SPARKLOG_MASK",
-        help="Show data as •••• on the pages of records: the values of a topic (customers), a field of its JSON values "
-        "(pay-*:card.number), its keys (customers:#key) or header values (customers:#headers). May be given several "
-        "times; in SPARKLOG_MASK, separate rules with spaces.",
+        help="Show data as •••• on the pages of records and in records over HTTP: the values of a topic (customers), "
+        "a field of its JSON values (pay-*:card.number), its keys (customers:#key) or header values "
+        "(customers:#headers). May be given several times; in SPARKLOG_MASK, separate rules with spaces.",
     ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:

@@ -79,7 +79,7 @@ def commit_append(
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
     commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)
     result = commit.run(Submission(plan.command_id, plan.n0, command))
-    _warn_of_stores(plan, command, not_taken)
+    warn_of_stores(plan, command, not_taken)
     _warn_of_expired(connection, command)
     return result
 
@@ -183,7 +183,8 @@ def _present_epochs(state: ClusterState, command: Append) -> tuple[PartitionEpoc
     return tuple(epochs)
 
 
-def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId, str]) -> None:
+def warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId, str]) -> None:
+    """Log a warning for each store that lacks some of a committed write. `not_taken`: see `TaskWritten`."""
     for store, why in sorted(not_taken.items()):
         count = counted(_partitions_without(plan, command, store), "partition")
         in_sync = command.acks is Acks.ALL and not command.pull

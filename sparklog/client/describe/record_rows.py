@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-Text = Callable[[bytes | None], str | None]
+Shown = Callable[[bytes | None], str | bytes | None]
 
 
-def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value: Text, header: Text) -> list[Any]:
-    """Convert records of one topic to dicts. `key`, `value` and `header` turn bytes of these fields into text."""
+def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Shown, value: Shown, header: Shown) -> list[Any]:
+    """Convert records of one topic to dicts. `key`, `value` and `header` turn bytes of these fields into others."""
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
     columns = [records.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
     return [

@@ -17,11 +17,13 @@ from starlette.types import Scope
 
 from sparklog.coordinator.access.gate import Gate, caller_of
 from sparklog.coordinator.access.submitting import submit_for
+from sparklog.coordinator.http.consume_routes import consume_routes
 from sparklog.coordinator.http.endpoint import Endpoint, GatedRoute, Openness
 from sparklog.coordinator.http.exchange import Decoders, Posted, decoded, not_served
 from sparklog.coordinator.http.group_routes import group_routes
 from sparklog.coordinator.http.metadata_routes import metadata_routes
 from sparklog.coordinator.http.openapi import described
+from sparklog.coordinator.http.produce_routes import produce_routes
 from sparklog.coordinator.http.request_counts import RequestCounts
 from sparklog.coordinator.http.topic_routes import query_routes
 from sparklog.coordinator.http.waiting_requests import waiting_routes
@@ -64,9 +66,9 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
     """The ASGI application of a coordinator.
 
     `access` returns the access file in force; without an access file, `access` is None. `masks` are the rules for the
-    parts of records that the web pages must not show.
+    parts of records that neither web pages nor replies may have.
     """
-    endpoints = endpoints_of(service)
+    endpoints = endpoints_of(service, masks)
     for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]
     routes = [*endpoints, *for_people]
     counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
@@ -75,11 +77,12 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
     return Starlette(routes=routes, middleware=[counted, gate], exception_handlers={HTTPException: not_served})
 
 
-def endpoints_of(service: Service) -> list[Endpoint]:
+def endpoints_of(service: Service, masks: Sequence[MaskRule] = ()) -> list[Endpoint]:
     """The endpoints for programs, in the order in which the router tries them: commits first, as the most frequent."""
     reading = ReaderThreads(service.follower, service.control.queued_max)
     queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
-    return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]
+    records = [*produce_routes(service, reading), *consume_routes(service, reading, masks)]
+    return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries, *records]
 
 
 def _commits(service: Service) -> list[Endpoint]:

@@ -40,11 +40,18 @@ class Parameter:
 
         Raises InvalidInput if the value is no number from `least` to `most`.
         """
-        if self.most is None or not isinstance(self.default, int):
+        if not isinstance(self.default, int):
             raise TypeError(f"{self.name} is no number with a default")
+        given = self.given(request)
+        return self.default if given is None else given
+
+    def given(self, request: Request) -> int | None:
+        """The same number; None if it is absent."""
+        if self.most is None:
+            raise TypeError(f"{self.name} is no number")
         text = request.query_params.get(self.name)
         if text is None:
-            return self.default
+            return None
         if text.isascii() and text.isdecimal() and len(text) <= 19 and self.least <= int(text) <= self.most:
             return int(text)
         raise InvalidInput(f"{self.name}: wanted a number from {self.least} to {self.most}, found {text[:30]!r}")

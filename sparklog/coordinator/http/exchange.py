@@ -10,7 +10,8 @@ Rarely called routes are handlers of Starlette (`exchange`). The route of commit
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import msgspec
@@ -33,6 +34,44 @@ _encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[msgspec.Struct | Response]]
+
+
+class Bodies:
+    """Limits the bodies of requests: each to `most_bytes`, and all together to `most_held`, while they are received.
+
+    So half-sent bodies can't fill the memory. Of each body, the first SMALL_BODY bytes do not count. `held`: the bytes
+    that count now.
+    """
+
+    def __init__(self, most_bytes: int, most_held: int) -> None:
+        self.most_bytes = most_bytes
+        self.most_held = most_held
+        self.held = 0
+
+    def grow(self, before: int, after: int) -> None:
+        """Note that a body has grown from `before` to `after` bytes.
+
+        Raises TryAgain if all bodies together are too large, but never for a body of at most SMALL_BODY bytes.
+        """
+        self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
+        if after > SMALL_BODY and self.held > self.most_held:
+            raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(self.most_held)} may be")
+
+    def shrink(self, size: int) -> None:
+        """Stop counting a body of `size` bytes: it was received, or receiving it failed."""
+        self.held -= max(0, size - SMALL_BODY)
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Count a body of `size` bytes, which was just received, until the end of the block."""
+        self.held += max(0, size - SMALL_BODY)
+        try:
+            yield
+        finally:
+            self.shrink(size)
+
+
+_bodies = Bodies(MAX_BODY, MAX_BODIES)
 
 
 class Decoders(Generic[T]):
@@ -69,7 +108,7 @@ class Posted(Generic[T]):
         length, content_type, accept = _headers(scope)
         status, reply = 200, None
         try:
-            body = await _body(length, receive)
+            body = await _body(length, receive, _bodies)
             reply = await self._handler(scope, self._decoders.decode(body, content_type, scope["path"]))
         except ClientDisconnect:
             status = 400
@@ -126,14 +165,14 @@ async def decoded(request: Request, decoders: Decoders[T]) -> T:
     return decoders.decode(await body_of(request), content_type, request.url.path)
 
 
-async def body_of(request: Request) -> bytes:
+async def body_of(request: Request, bodies: Bodies = _bodies) -> bytes:
     """The bytes of the body. Raises InvalidInput if the body is too large, or its announced length is not a number.
 
-    Raises TryAgain if the bodies of all requests together are too large now, and ClientDisconnect if the client has
-    left.
+    `bodies`: the limits, and the other bodies that share them. Raises TryAgain if they are too large together now, and
+    ClientDisconnect if the client has left.
     """
     length, _, _ = _headers(request.scope)
-    return await _body(length, request.receive)
+    return await _body(length, request.receive, bodies)
 
 
 def _headers(scope: Scope) -> tuple[str | None, str, str]:
@@ -165,16 +204,16 @@ def _encoded(reply: msgspec.Struct | None, accept: str) -> tuple[bytes, str]:
     return b"" if reply is None else encoder.encode(reply), JSON if is_json else CONTENT_TYPE
 
 
-async def _body(announced: str | None, receive: Receive) -> bytes:
+async def _body(announced: str | None, receive: Receive, bodies: Bodies) -> bytes:
     """Read the body, but stop as soon as it is too large. Raises the errors of `body_of`.
 
     `announced`: the header content-length, or None.
     """
-    limit = f"a request has at most {amount(MAX_BODY)}"
+    limit = f"a request has at most {amount(bodies.most_bytes)}"
     if announced is not None:
         if not announced.isdecimal():
             raise InvalidInput(f"wanted the length of the body, found {announced[:30]!r}")
-        if int(announced) > MAX_BODY:
+        if int(announced) > bodies.most_bytes:
             raise InvalidInput(f"{limit}, found {amount(int(announced))}")
     chunks: list[bytes] = []
     size = 0
@@ -186,36 +225,10 @@ async def _body(announced: str | None, receive: Receive) -> bytes:
             chunk = message.get("body", b"")
             chunks.append(chunk)
             size += len(chunk)
-            _bodies.grow(size - len(chunk), size)
-            if size > MAX_BODY:
+            bodies.grow(size - len(chunk), size)
+            if size > bodies.most_bytes:
                 raise InvalidInput(f"{limit}, found more")
             if not message.get("more_body", False):
                 return b"".join(chunks)
     finally:
-        _bodies.shrink(size)
-
-
-class _Bodies:
-    """Counts the bytes of all bodies that are being received, so that half-sent bodies can't fill the memory.
-
-    Of each body, the first SMALL_BODY bytes do not count.
-    """
-
-    def __init__(self) -> None:
-        self.held = 0
-
-    def grow(self, before: int, after: int) -> None:
-        """Note that a body has grown from `before` to `after` bytes.
-
-        Raises TryAgain if all bodies together are too large, but never for a body of at most SMALL_BODY bytes.
-        """
-        self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
-        if after > SMALL_BODY and self.held > MAX_BODIES:
-            raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
-
-    def shrink(self, size: int) -> None:
-        """Stop counting a body of `size` bytes: it was received, or receiving it failed."""
-        self.held -= max(0, size - SMALL_BODY)
-
-
-_bodies = _Bodies()
+        bodies.shrink(size)

@@ -12,6 +12,7 @@ from msgspec import structs
 from starlette.requests import Request
 
 from sparklog.chain.follow.follower import Follower
+from sparklog.coordinator.access.audit import audit_refused
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.http.exchange import Decoders, decoded
@@ -20,6 +21,7 @@ from sparklog.core.access import Need, Principal, Verb, check_access
 from sparklog.core.describe.readable import counted
 from sparklog.core.describe.topic_rows import describe_topic, topic_row
 from sparklog.core.errors import (
+    AccessRefused,
     DataLoss,
     InconsistentClusterId,
     InvalidInput,
@@ -161,6 +163,16 @@ def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:
         raise unknown_topic(name, [known for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])
+
+
+def check_topic_for(request: Request, verb: Verb, name: str, state: ClusterState) -> None:
+    """Check the caller of a request for a topic's records by `check_topic`. Audit the request if it is refused."""
+    caller = caller_of(request.scope)
+    try:
+        check_topic(caller.principal, verb, name, state)
+    except AccessRefused as error:
+        audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)
+        raise
 
 
 def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[[str], bool]) -> TopicsReply:

@@ -43,6 +43,7 @@ from sparklog.wire.messages import (
     SubmittedCommand,
     WaitRequest,
 )
+from sparklog.wire.record_messages import PRODUCERS, ProducerRequest
 from tests.chain.chain_kit import TIMEOUT_MS, Member, new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.http.test_app import error_in, served
@@ -50,7 +51,7 @@ from tests.core.every_command import OF_NO_TOPIC, ORDERS, of_topic
 
 T = TypeVar("T")
 TOKEN = "sparklog_the-token-of-anna"
-POSTED = (SUBMIT, HEARTBEAT, MEMBER_HEARTBEAT, WAIT)
+POSTED = (SUBMIT, HEARTBEAT, MEMBER_HEARTBEAT, WAIT, PRODUCERS)
 
 
 def access(*rights: str, token: str = TOKEN) -> Access:
@@ -117,6 +118,16 @@ def test_every_route_states_what_it_needs_and_few_are_open() -> None:
     assert {path for path, need in NEEDS.items() if need is Openness.EVERYBODY} == {"/healthz", "/readyz"}
     unguarded = {CLUSTER, OPENAPI}
     assert {path for path, need in NEEDS.items() if need is Openness.EVERY_PRINCIPAL} == unguarded
+
+
+def test_routes_of_one_path_need_the_same(chain: Member) -> None:
+    """The gate takes the first route of a path, whatever its method is."""
+
+    async def all_needs(service: Service, app: Starlette) -> set[tuple[str, object]]:
+        return {(getattr(route, "path", ""), getattr(route, "needs", None)) for route in app.routes}
+
+    assert dict(served(chain, all_needs, leads=False)) == NEEDS
+    assert len(served(chain, all_needs, leads=False)) == len(NEEDS)
 
 
 # M: N-05
@@ -243,6 +254,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
         HEARTBEAT: msgspec.msgpack.encode(Heartbeat(chain_id, StoreId("a"), 0)),
         MEMBER_HEARTBEAT: msgspec.msgpack.encode(MemberHeartbeat(chain_id, "no-group", "a")),
         WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), ReplicaNews(StoreId("a")), 0)),
+        PRODUCERS: msgspec.msgpack.encode(ProducerRequest()),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
     asked = asked.replace("{name}", "orders").replace("{name:path}", "none").replace("{file}", "page.js")

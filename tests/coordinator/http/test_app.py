@@ -153,7 +153,7 @@ def test_a_large_body_is_refused_before_it_is_read(chain: Member) -> None:
 
 
 def test_a_body_of_no_announced_length_is_read_up_to_the_limit(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_module, "MAX_BODY", 1_000)
+    monkeypatch.setattr(exchange_module._bodies, "most_bytes", 1_000)
 
     async def work(service: Service, app: Starlette) -> Answer:
         return await request(app, "POST", SUBMIT, [b"x" * 400] * 100)

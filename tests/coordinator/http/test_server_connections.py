@@ -492,7 +492,7 @@ def test_a_body_that_is_refused_before_its_end_ends_the_connection(chain: Member
 def test_half_sent_bodies_take_a_bounded_amount_of_memory_and_small_ones_always_fit(
     chain: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "MAX_BODIES", 4 * len(LARGE))
+    monkeypatch.setattr(exchange._bodies, "most_held", 4 * len(LARGE))
 
     async def work(here: Served) -> None:
         slow: list[Client] = []
@@ -500,7 +500,7 @@ def test_half_sent_bodies_take_a_bounded_amount_of_memory_and_small_ones_always_
             slow.append(await here.connect())
             slow[-1].send(head("POST", SUBMIT, f"content-length: {2 * len(LARGE)}") + LARGE)
         await here.until(lambda: sum(bool(client.reader._buffer) for client in slow) >= 3)  # type: ignore[attr-defined]
-        assert exchange._bodies.held <= exchange.MAX_BODIES
+        assert exchange._bodies.held <= exchange._bodies.most_held
         await here.commit(await here.connect(), 3)
         refused = next(client for client in slow if client.reader._buffer)  # type: ignore[attr-defined]
         assert await refused.error() == (503, "COORDINATOR_NOT_AVAILABLE")

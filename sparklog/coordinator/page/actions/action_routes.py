@@ -28,7 +28,7 @@ from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.actions.action import Action, Plan, Planning
 from sparklog.coordinator.page.actions.action_list import ACTIONS, PATH, address_of, writes_are_on
 from sparklog.coordinator.page.actions.sealed_plan import SealedPlan, Seals, check_same_origin
-from sparklog.coordinator.page.records.record_routes import RecordReads
+from sparklog.coordinator.page.records.record_routes import page_reads
 from sparklog.coordinator.page.rendering import rendered
 from sparklog.coordinator.page.words import path_part
 from sparklog.coordinator.watching.observation import Observation
@@ -105,7 +105,7 @@ class ActionPage:
 
 def action_routes(service: Service) -> list[GatedRoute]:
     """The routes of the actions' pages: GET shows the page of an action, POST commits its plan."""
-    seals, reads = Seals(), RecordReads()
+    seals, reads = Seals(), page_reads()
 
     async def shown(request: Request) -> Response:
         page = ActionPage(given=_given(request))
