@@ -16,6 +16,7 @@ from sparklog.core.commands import Application
 from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
 from sparklog.core.idempotence.applications import check_run
 from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
+from sparklog.core.state import FORMAT
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chain.newer_format import NEWER, make_newer
@@ -106,7 +107,7 @@ def test_an_entry_of_an_older_format_is_refused_by_name(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     shutil.rmtree(tmp_path / "cluster" / "meta" / "snapshot")
     shutil.copy(OLDER / "entry", next((tmp_path / "cluster" / "meta" / "log").iterdir()) / f"{0:020}")
-    with pytest.raises(UnsupportedVersion, match="reads format 6, found format 5: it was written before"):
+    with pytest.raises(UnsupportedVersion, match=f"reads format {FORMAT}, found format 5: it was written before"):
         connect(str(tmp_path / "cluster"))
 
 

@@ -190,9 +190,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
         tuple(NamedObject(number, object_) for number, object_ in zip(numbers, command.objects, strict=True)),
         tuple(slices),
         tuple(
-            AppendedRange(
-                key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key], empty.get(key, 0)
-            )
+            AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key], empty.get(key, 0))
             for key, replicas in before.items()
         ),
         command.application,

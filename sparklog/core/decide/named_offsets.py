@@ -1,9 +1,9 @@
 """Checks the offsets that an append to a mirrored topic names.
 
-A mirrored topic has the records of a Kafka topic under Kafka's own offsets. An append says for each slice which range of
-offsets it covers, and the range begins exactly at the next offset of its partition. So no record can be written twice,
-and none can be left out because a later append was faster. Offsets of a range that have no record in Kafka (compacted
-or aborted records, transaction markers) stay empty.
+A mirrored topic has the records of a Kafka topic under Kafka's own offsets. An append says for each slice which range
+of offsets it covers, and the range begins exactly at the next offset of its partition. So no record can be written
+twice, and none can be left out because a later append was faster. Offsets of a range that have no record in Kafka
+(compacted or aborted records, transaction markers) stay empty.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from sparklog.core.commands import Append
 from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, OffsetOutOfRange, PolicyViolation
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.replica_append import Acks
-from sparklog.core.state import ClusterState, Topic
-from sparklog.core.types import Offset, TimestampSource, TopicPartition
+from sparklog.core.state import ClusterState
+from sparklog.core.types import KafkaTopic, Offset, TimestampSource, TopicPartition
 
 _IN_COLUMN = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN)
 
 
-def check_takes(topic: Topic, *, named: bool) -> None:
-    """Raise PolicyViolation unless the topic takes appends that name their offsets (`named`), or those that don't."""
-    if topic.mirror_of is not None and not named:
+def check_takes(topic: str, mirror_of: KafkaTopic | None, *, named: bool) -> None:
+    """Raise PolicyViolation unless a topic takes appends that name their offsets (`named`), or those that don't.
+
+    `mirror_of`: the Kafka topic that it mirrors; None if it is not mirrored.
+    """
+    if mirror_of is not None and not named:
         raise PolicyViolation(
-            f"topic {topic.name} mirrors {topic.mirror_of}, so only its mirror writes to it, with Kafka's offsets: to "
-            f"write other records, promote it first (sparklog topic promote {topic.name})"
+            f"topic {topic} mirrors {mirror_of}, so it takes only appends that name Kafka's offsets: to write other "
+            f"records, promote it first (sparklog topic promote {topic})"
         )
-    if topic.mirror_of is None and named:
+    if mirror_of is None and named:
         raise PolicyViolation(
-            f"topic {topic.name} is not mirrored, so it assigns offsets itself, found an append that names them: write "
-            "without offsets; if it was mirrored, it has been promoted since (sparklog topic promote)"
+            f"topic {topic} is not mirrored, so it assigns offsets itself, found an append that names them: write "
+            "without them; if it was mirrored, it has been promoted since (sparklog topic promote)"
         )
 
 
@@ -40,15 +43,15 @@ def check_named_offsets(
     """Check the offsets that the slices name, if they name any. `replicas_of`: the partitions written to.
 
     Raises PolicyViolation if a topic is not mirrored but the append names offsets, or the reverse; OffsetOutOfRange if
-    a slice does not begin at the next offset of its partition, or at the end of the slice before it; InvalidRequiredAcks
-    unless the append is on all in-sync stores at once, because an election must not undo a part of the mirror, whose
-    offsets can't be written again; InvalidInput for all else.
+    a slice does not begin at the next offset of its partition, or at the end of the slice before it;
+    InvalidRequiredAcks unless the append is on all in-sync stores at once, because an election must not undo a part of
+    the mirror, whose offsets can't be written again; InvalidInput for all else.
     """
     named = sum(slice_.offsets is not None for slice_ in command.slices)
     if named not in (0, len(command.slices)):
         raise InvalidInput(f"an append names offsets in all of its slices or in none, found {named} of them")
     for topic_id in dict.fromkeys(key.topic_id for key in replicas_of):
-        check_takes(state.topics[topic_id], named=named > 0)
+        check_takes(state.topics[topic_id].name, state.topics[topic_id].mirror_of, named=named > 0)
     if not named:
         return
     if command.acks is not Acks.ALL or command.pull:
@@ -67,11 +70,13 @@ def check_named_offsets(
         if start != next_offsets[key]:
             what = "written before" if start < next_offsets[key] else "beyond a hole"
             raise OffsetOutOfRange(
-                f"{place}: wanted offsets from the next offset {next_offsets[key]} on, found [{start}, {end}), which is "
-                f"{what}: read on in Kafka from the next offset of the partition"
+                f"{place}: wanted offsets from the next offset {next_offsets[key]} on, found [{start}, {end}), which "
+                f"is {what}: continue in Kafka at the next offset of the partition"
             )
         if slice_.records > end - start:
-            raise InvalidInput(f"{place}: wanted at most one record per offset, found {slice_.records:,} in [{start}, {end})")
+            raise InvalidInput(
+                f"{place}: wanted at most one record per offset, found {slice_.records:,} in [{start}, {end})"
+            )
         if slice_.producer is not None:
             raise InvalidInput(f"{place}: an append to a mirrored topic has no sequences, found {slice_.producer}")
         if slice_.timestamp_source not in _IN_COLUMN:

@@ -93,7 +93,9 @@ def _check_slice(new: NewSlice, owner: NewObject) -> None:
     if not (0 < new.records < _RECORDS_END and batches and times):
         raise InvalidInput(f"a slice has records, batches and an ascending pair of timestamps, found {new}")
     if (new.offsets is None) != (new.timestamp_source is None) or (new.offsets and owner.kind is ObjectKind.SEGMENT):
-        raise InvalidInput(f"only an append to a mirrored topic names offsets, with the source of its timestamps, found {new}")
+        raise InvalidInput(
+            f"only an append to a mirrored topic names offsets, with the source of its timestamps, found {new}"
+        )
     if new.producer is not None:
         _check_span(new.producer, new.records)
 
