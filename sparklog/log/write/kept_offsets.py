@@ -29,10 +29,10 @@ _SOURCES: Final = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_C
 
 
 class Together(NamedTuple):
-    """What the rows of one topic writer have in common: their place among the runs of their partition (`number`, from
-    0), whether their offsets are stored (`stores_offsets`), and the source of their timestamps.
+    """The properties that all rows of one topic writer share.
 
-    The source is None if the topic's config says it.
+    `number`: the number of their run in its partition, from 0. `stores_offsets`: their objects store offsets. `source`:
+    that of their timestamps; None if the topic's config gives it.
     """
 
     number: int
@@ -98,10 +98,10 @@ class KeptOffsets:
         before[first] = np.array(next_offsets, dtype=np.int64)[partitions[first]]
         low = np.flatnonzero(offsets < before)
         if len(low):
-            place, found, wanted = f"{topic}-{partitions[low[0]]}", offsets[low[0]], before[low[0]]
+            place, offset, least = f"{topic}-{partitions[low[0]]}", offsets[low[0]], before[low[0]]
             if first[low[0]]:
-                raise OffsetOutOfRange(f"{place}: wanted offsets from the next offset {wanted} on, found {found}")
-            raise InvalidInput(f"{place}: wanted ascending offsets, found {found} after {wanted - 1}")
+                raise OffsetOutOfRange(f"{place}: wanted offsets from the next offset {least} on, found {offset}")
+            raise InvalidInput(f"{place}: wanted ascending offsets, found {offset} after {least - 1}")
         begins = first.copy()
         begins[1:] |= types[1:] != types[:-1]
         return self._divided(topic, order, begins, before)
