@@ -43,18 +43,19 @@ def mirrored_rows(records: Mapping[int, Record], partition: int = 0) -> pa.Table
 
 @dataclass
 class MirroredTopic:
-    """Topic "t" of a cluster. `model[p]` has the records of partition p, `ends[p]` the end of its log."""
+    """A topic of a cluster. `model[p]` has the records of partition p, `ends[p]` the end of its log."""
 
     cluster: Cluster
     model: dict[int, dict[int, Record]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=dict)
+    name: str = "t"
 
     def create(self, partitions: int = 1, **config: object) -> MirroredTopic:
         settings = {"retention.ms": -1, "retention.bytes": -1} | {
             key.replace("_", "."): value for key, value in config.items()
         }
-        self.cluster.create_topic("t", partitions=partitions, config=settings, mirror_of=SOURCE)
+        self.cluster.create_topic(self.name, partitions=partitions, config=settings, mirror_of=SOURCE)
         for at in range(partitions):
             self.model[at], self.ends[at], self.starts[at] = {}, 0, 0
         return self
@@ -74,13 +75,13 @@ class MirroredTopic:
 
     def write(self, records: Mapping[int, Record], partition: int = 0, *, end: int | None = None) -> CommandResult:
         ends = None if end is None else {partition: end}
-        result = self.cluster.append("t", mirrored_rows(records, partition), keep_offsets=True, ends=ends)
+        result = self.cluster.append(self.name, mirrored_rows(records, partition), keep_offsets=True, ends=ends)
         self.model[partition] |= records
         self.ends[partition] = max(records) + 1 if end is None else end
         return result
 
     def promote(self, ends: Mapping[int, int] | None = None) -> None:
-        self.cluster.promote_topic("t", ends)
+        self.cluster.promote_topic(self.name, ends)
         self.ends |= ends or {}
 
     def append_after(self, values: list[str], partition: int = 0) -> None:
@@ -93,7 +94,7 @@ class MirroredTopic:
                 "timestamp": pa.array([5_000_000] * len(values), pa.timestamp("us", "UTC")),
             }
         )
-        (written,) = self.cluster.append("t", rows).ranges
+        (written,) = self.cluster.append(self.name, rows).ranges
         assert written.start == self.ends[partition]
         self.model[partition] |= {
             written.start + at: Record(value, value, 5_000_000) for at, value in enumerate(values)
@@ -101,14 +102,14 @@ class MirroredTopic:
         self.ends[partition] = written.end
 
     def delete_records(self, to: int, partition: int = 0) -> None:
-        self.cluster.delete_records("t", {partition: to})
+        self.cluster.delete_records(self.name, {partition: to})
         self.starts[partition] = max(self.starts[partition], to)
 
     # ---- what must hold -------------------------------------------------------------------------
 
     def read(self, partition: int = 0, start: int | None = None, end: int | None = None) -> dict[int, Record]:
         columns = ["offset", "key", "value", "timestamp", "timestampType"]
-        table = self.cluster.read("t", partition=partition, start=start, end=end, columns=columns)
+        table = self.cluster.read(self.name, partition=partition, start=start, end=end, columns=columns)
         times = table["timestamp"].cast(pa.int64()).to_pylist()
         found = zip(
             *(table[name].to_pylist() for name in ("offset", "key", "value")),
@@ -135,6 +136,6 @@ class MirroredTopic:
     def check(self) -> None:
         """Each partition has just the records of the model, at their offsets."""
         check(self.cluster.connection.newest_state())
-        for at, described in enumerate(self.cluster.describe("t").partitions):
+        for at, described in enumerate(self.cluster.describe(self.name).partitions):
             assert (described.log_start, described.high_watermark) == (self.starts[at], self.ends[at])
             assert self.read(at) == self.left(at, self.starts[at], self.ends[at])

@@ -205,7 +205,7 @@ GUARDS: Final = (
     ),
     Guard(
         "roll-copies-its-own-format",
-        "A roll copies a batch only into a segment of the same columns: a dense slice may be in an object with offsets.",
+        "A roll copies a batch only into a segment of the same columns: a dense slice may be in one with offsets.",
         _ROLL,
         "may_copy = not overlaid and stored.schema is RAW_SCHEMA",
         "may_copy = not overlaid",
