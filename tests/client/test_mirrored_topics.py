@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklog.client.cluster import Cluster
+from sparklog.client.cluster import Cluster, connect
 from sparklog.core.errors import (
     InvalidInput,
     InvalidRequiredAcks,
@@ -60,6 +60,11 @@ def schemas(topic: MirroredTopic) -> list[pa.Schema]:
 
 def roll(topic: MirroredTopic) -> None:
     assert run_roll(topic.cluster.connection.url, everything=True, console=SILENT).exit_code == 0
+
+
+def new_client(topic: MirroredTopic) -> Cluster:
+    """Another process: what it writes, the first one has to read."""
+    return connect(topic.cluster.connection.url)
 
 
 # ---- what is written ------------------------------------------------------------------------------------
@@ -204,12 +209,16 @@ def test_an_ordinary_topic_keeps_no_offsets(cluster: Cluster) -> None:
         cluster.append("plain", rows_at(0), keep_offsets=True)
 
 
-def test_a_producer_can_not_write_to_a_mirrored_topic(topic: MirroredTopic) -> None:
-    with topic.cluster.producer() as producer:
-        sent = producer.send("t", "v", partition=0)
-        producer.flush()
-        assert isinstance(sent.exception(), PolicyViolation)
-    topic.check()
+def test_a_producer_writes_to_a_mirrored_topic_once_it_is_promoted(topic: MirroredTopic) -> None:
+    """Before that, `send` refuses the record: the records of other topics in its flush are written."""
+    topic.cluster.create_topic("plain")
+    with new_client(topic) as other, topic.cluster.producer() as producer:
+        kept = producer.send("plain", "v")
+        with pytest.raises(PolicyViolation, match="promote it first"):
+            producer.send("t", "v")
+        other.promote_topic("t", {0: 7})
+        assert producer.send("t", "v").result().offset == 7
+        assert kept.result().offset == 0
 
 
 def test_two_mirrors_of_one_topic_write_each_record_once(topic: MirroredTopic) -> None:
@@ -246,14 +255,18 @@ def test_dense_slices_of_an_object_with_offsets_are_not_copied_into_a_dense_segm
     monkeypatch.setattr("sparklog.log.write.objects_writer.TaskObjects.__init__.__defaults__", (limits,))
     topic.cluster.alter("t", config={"segment.bytes": 900_000, "compression.type": "lz4"})
     dice = random.Random(5)
-    offsets = [*range(24), 30]
-    topic.write({at: Record("k", dice.randbytes(50_000).hex(), 1_000_000 + at) for at in offsets})
+    offsets = [*range(8), 30]
+    topic.write({at: Record("k", dice.randbytes(140_000).hex(), 1_000_000 + at) for at in offsets})
     assert {bound[1] - bound[0] == bound[2] for bound in topic.bounds()} == {True, False}
     assert set(schemas(topic)) == {COMPACTED_SCHEMA}
     roll(topic)
     assert RAW_SCHEMA in schemas(topic)
     assert COMPACTED_SCHEMA in schemas(topic)
     topic.check()
+    state, store = topic.cluster.connection.newest_state(), topic.cluster.connection.follower.store
+    for each in state.slices.everything():
+        body = store.get(data_key(named_object(state, each).object, "t"))
+        assert pa.ipc.open_file(pa.py_buffer(body)).read_all().num_rows == each.records
 
 
 def test_reads_and_look_ups_may_begin_and_end_inside_gaps(topic: MirroredTopic) -> None:  # M: S-03 S-05
