@@ -6,11 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.core.errors import (
     InvalidInput,
@@ -25,6 +27,7 @@ from sparklog.core.types import TimestampSource
 from sparklog.log.read.object_reader import read_index
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
 from sparklog.log.write import task_memory
+from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
@@ -315,6 +318,28 @@ def test_a_consumer_passes_gaps_and_the_end_of_a_promoted_topic(topic: MirroredT
         consumer.commit()
     assert topic.cluster.committed("g")["t", 0].offset == 32
     topic.check()
+
+
+def test_a_store_that_was_away_gets_the_mirror_and_the_promotion(tmp_path: Path) -> None:  # M: L-03
+    stores = {name: str(tmp_path / name) for name in "abc"}
+    init_cluster(str(tmp_path / "meta"), stores=stores, config={"default.replication.factor": 3})
+    with connect(str(tmp_path / "meta")) as cluster:
+        topic = MirroredTopic(cluster).create(min_insync_replicas=2)
+        topic.append([2, 3], end=6)
+        cluster.fence_store("c")
+        topic.append([7, 9])
+        topic.append([10, 11])
+        topic.promote({0: 20})
+        topic.append_after(["x"])
+        cluster.add_store("c", stores["c"])
+        (row,) = cluster.describe("t").partitions
+        assert {each.store: each.log_end for each in row.replicas} == {"a": 21, "b": 21, "c": 6}
+        assert run_replication(cluster.connection.url, console=SILENT).exit_code == 0
+        (row,) = cluster.describe("t").partitions
+        assert (set(row.isr), {each.log_end for each in row.replicas}) == (set("abc"), {21})
+        for store in "ab":
+            cluster.fence_store(store)
+        topic.check()
 
 
 # ---- promotion ----------------------------------------------------------------------------------------------
