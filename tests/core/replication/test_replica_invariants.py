@@ -10,7 +10,7 @@ import pytest
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.promotion import promoted
 from sparklog.core.replication.replica_invariants import broken, check, check_step, violations
-from sparklog.core.types import LeaderEpoch
+from sparklog.core.types import LeaderEpoch, Offset
 from tests.core.replication.example_partition import offsets, partition, stores
 
 SOUND = partition({"a": 9, "b": 7, "c": 5}, "ab", hw=7, start=2, epochs=((1, 2), (3, 6)), lost=((3, 4), (5, 6)))
