@@ -29,7 +29,7 @@ from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
-from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, Together
+from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, WriterKey
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
@@ -90,7 +90,7 @@ def _upload(
     plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int, kept: KeptOffsets | None
 ) -> TaskWritten:
     objects = TaskObjects(lanes)
-    writers: dict[tuple[str, Together], TopicWriter] = {}
+    writers: dict[tuple[str, WriterKey], TopicWriter] = {}
     keyless: set[TopicId] = set()
     runs = None if kept is None or plan.topic is None else kept.runs(plan.topic, plan.topics[plan.topic].next_offsets)
     for batch in batches:
@@ -100,11 +100,11 @@ def _upload(
             _check_rows(planned, rows)
             if rows.column("key").null_count:
                 keyless.add(planned.topic_id)
-            for together, part in ((PLAIN, rows),) if runs is None else runs.parts(rows):
-                writer = writers.get((name, together))
+            for key, part in ((PLAIN, rows),) if runs is None else runs.parts(rows):
+                writer = writers.get((name, key))
                 if writer is None:
-                    writer = _writer(plan, planned, objects, sticky, together.schema)
-                    writers[name, together] = writer
+                    writer = _writer(plan, planned, objects, sticky, key.schema)
+                    writers[name, key] = writer
                 writer.add(part)
     for writer in writers.values():
         writer.split_gathered()
@@ -145,16 +145,16 @@ def _address(plan: WritePlan, store: StoreId) -> str:
 
 
 def _written(
-    writers: Mapping[tuple[str, Together], TopicWriter], keyless: set[TopicId]
-) -> tuple[TaskWritten, list[Together]]:
+    writers: Mapping[tuple[str, WriterKey], TopicWriter], keyless: set[TopicId]
+) -> tuple[TaskWritten, list[WriterKey]]:
     """Return the uploads of all writers, and for each slice the key of its writer."""
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    keys: list[Together] = []
-    for (_, together), writer in writers.items():
+    keys: list[WriterKey] = []
+    for (_, key), writer in writers.items():
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
-            keys += [together] * len(of_object)
+            keys += [key] * len(of_object)
             objects.append(uploaded)
     return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless))), keys
 

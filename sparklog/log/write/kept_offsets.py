@@ -28,7 +28,7 @@ _OFFSET: Final = COMPACTED_SCHEMA.field("offset")
 _SOURCES: Final = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN)  # by Kafka's timestampType
 
 
-class Together(NamedTuple):
+class WriterKey(NamedTuple):
     """The properties that all rows of one topic writer share.
 
     `number`: the number of their run in its partition, from 0. `stores_offsets`: their objects store offsets. `source`:
@@ -45,7 +45,7 @@ class Together(NamedTuple):
         return COMPACTED_SCHEMA if self.stores_offsets else RAW_SCHEMA
 
 
-PLAIN: Final = Together(0, stores_offsets=False, source=None)  # rows that get new offsets
+PLAIN: Final = WriterKey(0, stores_offsets=False, source=None)  # rows that get new offsets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ class KeptOffsets:
         """Number the runs. `begins`: the rows, in this order, that begin a run; it covers offsets from `before` on."""
         starts = np.flatnonzero(begins)
         stops = np.append(starts[1:], len(order))
-        keys: list[Together] = []
+        keys: list[WriterKey] = []
         number, last = 0, -1
         next_offsets: dict[int, Offset] = {}
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
@@ -122,7 +122,7 @@ class KeptOffsets:
                 end = self._end(topic, partition, end)
             next_offsets.setdefault(partition, Offset(int(before[start])))
             is_dense = end - int(before[start]) == stop - start
-            keys.append(Together(number, not is_dense, _SOURCES[int(self.types[order[start]])]))
+            keys.append(WriterKey(number, not is_dense, _SOURCES[int(self.types[order[start]])]))
         of_rows = np.empty(len(order), dtype=np.int64)
         of_rows[order] = np.cumsum(begins) - 1
         return Runs(keys, of_rows, self.offsets, next_offsets, self.ends)
@@ -143,7 +143,7 @@ class Runs:
 
     def __init__(
         self,
-        keys: Sequence[Together],
+        keys: Sequence[WriterKey],
         of_rows: Int64Array,
         offsets: Int64Array,
         next_offsets: Mapping[int, Offset],
@@ -157,7 +157,7 @@ class Runs:
         self._ends = ends
         self._at = 0
 
-    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[Together, pa.RecordBatch]]:
+    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[WriterKey, pa.RecordBatch]]:
         """Yield the rows of the next batch for each writer, with a column `offset` if it stores offsets."""
         part = slice(self._at, self._at + rows.num_rows)
         self._at = part.stop
@@ -165,12 +165,12 @@ class Runs:
         for number in np.unique(writers).tolist():
             chosen = np.flatnonzero(writers == number)
             of_writer = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
-            together = self._writers[number]
-            if together.stores_offsets:
+            key = self._writers[number]
+            if key.stores_offsets:
                 of_writer = of_writer.append_column(_OFFSET, array_of(offsets[chosen]))
-            yield together, of_writer
+            yield key, of_writer
 
-    def named(self, slices: Iterable[tuple[Together, NewSlice]]) -> Iterator[NewSlice]:
+    def named(self, slices: Iterable[tuple[WriterKey, NewSlice]]) -> Iterator[NewSlice]:
         """Yield the uploaded slices with the offsets that they cover, ascending in each partition.
 
         The slices of a partition that one writer wrote come in the order of writing.
@@ -179,11 +179,11 @@ class Runs:
         for partition, group in groupby(in_order, key=lambda each: int(each[1].partition)):
             of_partition = list(group)
             start = self._next_offsets[partition]
-            for at, (together, slice_) in enumerate(of_partition):
+            for at, (key, slice_) in enumerate(of_partition):
                 end = slice_.offsets.end if slice_.offsets is not None else offset_after(start, slice_.records)
                 if at == len(of_partition) - 1:
                     end = Offset(self._ends.get(partition, end))
-                yield replace(slice_, offsets=OffsetRange(start, end), timestamp_source=together.source)
+                yield replace(slice_, offsets=OffsetRange(start, end), timestamp_source=key.source)
                 start = end
 
 
