@@ -19,17 +19,18 @@ from sparklog.core.commands import (
     ElectLeaders,
     FenceStore,
     MoveReplicas,
+    PromoteTopic,
 )
 from sparklog.core.config.cluster_config import parse_cluster_config
 from sparklog.core.config.topic_config import parse_topic_config
 from sparklog.core.describe.replica_findings import min_isr_warning
 from sparklog.core.describe.topic_rows import TopicDescription, describe_topic
-from sparklog.core.lookup import topic_of
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.placement.assignment import Assignment
 from sparklog.core.placement.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.records import CommandResult
-from sparklog.core.state import Store, Topic
-from sparklog.core.types import StoreId
+from sparklog.core.state import ClusterState, Store, Topic
+from sparklog.core.types import KafkaTopic, Offset, StoreId
 
 log = logging.getLogger("sparklog")
 
@@ -50,15 +51,17 @@ class Admin:
         replication_factor: int | None = None,
         config: Mapping[str, object] | None = None,
         assignment: Sequence[Sequence[str]] | None = None,
+        mirror_of: KafkaTopic | None = None,
     ) -> TopicDescription:
         """Create a topic. `assignment` sets the stores of each partition by hand, the preferred leader first.
 
         By default replicas are spread over zones, then evenly over stores. `partitions` and `replication_factor`
-        default to the cluster's config. Returns the new topic's description. Raises TopicAlreadyExists, InvalidTopic,
-        InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
+        default to the cluster's config. With `mirror_of`, the topic mirrors this Kafka topic until it is promoted: only
+        appends with `keep_offsets` write to it. Returns the new topic's description. Raises TopicAlreadyExists,
+        InvalidTopic, InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
         """
         settings = parse_topic_config(config or {})
-        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand(assignment)))
+        self.submit(CreateTopic(name, partitions, replication_factor, settings, by_hand(assignment), mirror_of))
         self._warn_of_min_isr(name)
         return self.describe(name)
 
@@ -95,6 +98,17 @@ class Admin:
         them. Raises InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, UnknownTopicOrPartition.
         """
         self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
+
+    def promote_topic(self, name: str, ends: Mapping[int, int] | None = None) -> None:
+        """Make an ordinary topic of a mirrored one, for good: its mirror is fenced, and all others may write to it.
+
+        `ends` maps partitions to the offsets of their next records, at or above their next offsets; by default they
+        continue there. Give Kafka's end offsets, and later records have the offsets that they would have in Kafka.
+        Raises PolicyViolation (the topic is not mirrored), OffsetOutOfRange (an end is below the next offset),
+        NoReplicaOnline, NotEnoughReplicas (of some partition; nothing was changed), UnknownTopicOrPartition.
+        """
+        state = self.connection.newest_state()
+        self.submit(promotion_of(state, topic_of(state, name), ends or {}))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic at once. Maintenance jobs delete its objects once `file.delete.delay.ms` has passed.
@@ -196,6 +210,17 @@ class Admin:
         warning = min_isr_warning(name, state.topic_config(topic), factor)
         if warning is not None:
             log.warning("%s", warning)
+
+
+def promotion_of(state: ClusterState, topic: Topic, ends: Mapping[int, int]) -> PromoteTopic:
+    """Return the command that promotes a mirrored topic. `ends`: see `Admin.promote_topic`.
+
+    Raises UnknownTopicOrPartition.
+    """
+    partitions = {partition.partition: partition.next_offset for partition in state.partitions_of(topic)}
+    for partition, end in ends.items():
+        partitions[partition_of(state, topic, partition).partition] = Offset(end)
+    return PromoteTopic(topic.topic_id, tuple(partitions.values()))
 
 
 def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:

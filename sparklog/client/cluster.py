@@ -123,6 +123,8 @@ class Cluster(Admin, AnswersKafkaMethods):
         application: tuple[str, int] | None = None,
         consumed: tuple[str, Offsets] | None = None,
         write_id: str = "",
+        keep_offsets: bool = False,
+        ends: Mapping[int, int] | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> CommandResult:
         """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
@@ -145,6 +147,11 @@ class Cluster(Admin, AnswersKafkaMethods):
         `consumed` = (group, offsets): the rows were made from the records below these offsets. The call commits the
         offsets to the group in the same commit, as `commit_offsets` would.
         `write_id`: a label of the write in the chain.
+        `keep_offsets`: for a mirrored topic, which takes nothing else. Each row names its `partition` and the `offset`
+        that it keeps. If its `timestampType` is 1, its timestamp is the append time in Kafka. The offsets of a
+        partition ascend from its next offset on; those without a row stay empty.
+        `ends`: with `keep_offsets`, maps partitions to the offset after the last one that this call covers, if offsets
+        after the last row stay empty, too.
 
         While a partition has no leader or too few replicas in sync, the commit is tried again for up to `timeout_ms`;
         the time of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
@@ -157,11 +164,17 @@ class Cluster(Admin, AnswersKafkaMethods):
         from sparklog.client.plans.plan_and_upload import plan_and_upload
         from sparklog.client.plans.task_upload import check_arrow, check_partition_named, producer_slices
         from sparklog.log.records_schema import left_out_warning
+        from sparklog.log.write.kept_offsets import KeptOffsets
 
         check_arrow(rows)
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
+        if ends is not None and not keep_offsets:
+            raise InvalidInput("ends are given only with keep_offsets, which writes to a mirrored topic")
+        if keep_offsets and topic is None:
+            raise InvalidInput("keep_offsets writes to one topic: give its name")
+        kept = KeptOffsets.of(rows, ends or {}) if keep_offsets else None
         batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
         warning = left_out_warning(rows.schema.names)
         if warning is not None:
@@ -170,7 +183,9 @@ class Cluster(Admin, AnswersKafkaMethods):
         if consumed is not None:
             state = self.connection.newest_state()
             offsets = commit_with_records(state, *consumed)
-        plan, written, spent_ms = plan_and_upload(self.connection, topic, batches, compression, durability, timeout_ms)
+        plan, written, spent_ms = plan_and_upload(
+            self.connection, topic, batches, compression, durability, timeout_ms, kept=kept
+        )
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id, consumed=offsets)
         nothing = CommandResult(plan.n0, plan.n0, 0)

@@ -150,7 +150,7 @@ def need_of(command: commands.Command) -> Need:
             return Need(Verb.READ, any_topic=True, of_member=(command.group, command.member_id))
         case commands.DeleteGroups():
             return Need(Verb.ALTER)
-        case commands.AlterTopic() | commands.AddPartitions() | commands.DeleteTopic():
+        case commands.AlterTopic() | commands.AddPartitions() | commands.DeleteTopic() | commands.PromoteTopic():
             return Need(Verb.ALTER, (command.topic_id,))
         case commands.Swap() | commands.MoveLogStart() | commands.MoveCleaner():
             return Need(Verb.MAINTAIN, (command.topic_id,))

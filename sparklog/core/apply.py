@@ -176,11 +176,21 @@ def apply(state: ClusterState, record: records.Record, at: records.At) -> None:
         case records.CoordinationResigned():
             state.coordinator = msgspec.structs.replace(state.coordinator, address="")
         case records.TopicCreated():
-            topic = Topic(record.topic_id, record.name, len(record.assignment), record.config, at.time_ms)
+            topic = Topic(
+                record.topic_id,
+                record.name,
+                len(record.assignment),
+                record.config,
+                at.time_ms,
+                mirror_of=record.mirror_of,
+            )
             state.topics[record.topic_id] = topic.on(store for replicas in record.assignment for store in replicas)
             state.topic_ids[record.name] = record.topic_id
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
+        case records.TopicPromoted():
+            topic = state.topics[record.topic_id]
+            state.topics[record.topic_id] = msgspec.structs.replace(topic, mirror_of=None)
         case records.ClusterAltered():
             _alter_cluster(state, record, at)
         case records.TopicAltered():

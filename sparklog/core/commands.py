@@ -1,7 +1,7 @@
 """Commands: requested changes. `decide` turns a command into records, or refuses it.
 
-An append never asks for particular offsets. Commands name topics by id, so a command that was begun for a topic that
-has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
+An append asks for particular offsets only in a mirrored topic (`NewSlice.offsets`). Commands name topics by id, so a
+command that was begun for a topic that has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sparklog.core.types import (
     CommandId,
     CommandStoreId,
     EntryNumber,
+    KafkaTopic,
     LeaderEpoch,
     Name,
     NewObject,
@@ -58,7 +59,8 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     """Create a topic. None for `partitions` or `replication_factor` means the cluster's default.
 
     `config` has been checked by config/topic_config.py. `assignment` lists the stores of each partition's replicas, the
-    preferred leader first. If it is None, the cluster chooses the stores.
+    preferred leader first. If it is None, the cluster chooses the stores. With `mirror_of`, the topic is mirrored until
+    it is promoted: its records keep the offsets that they have in this Kafka topic.
     """
 
     name: Name
@@ -66,6 +68,7 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     replication_factor: int | None = None
     config: dict[Name, Text] = {}
     assignment: tuple[tuple[CommandStoreId, ...], ...] | None = None
+    mirror_of: KafkaTopic | None = None
 
 
 class AlterCluster(msgspec.Struct, frozen=True, tag="alter-cluster"):
@@ -105,6 +108,18 @@ class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
     if_never_written: bool = False
 
 
+class PromoteTopic(msgspec.Struct, frozen=True, tag="promote-topic"):
+    """Make an ordinary topic of a mirrored one. It can't become a mirrored topic again.
+
+    `ends[p]`: the offset of the next record of partition p, at or above its next offset now; if it is above, the
+    offsets between stay empty. Each partition begins a new leader epoch at this offset, which fences the appends that
+    were begun before.
+    """
+
+    topic_id: TopicId
+    ends: tuple[Offset, ...]
+
+
 class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The leader epoch under which a write to a partition began."""
 
@@ -137,10 +152,11 @@ class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Append the slices of uploaded objects to their partitions: all slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row for each partition written to.
-    `application` identifies the write as one version of an application (`txnAppId` and `txnVersion`). `label` is the
-    author's own label for it (`writeId`), which need not be unique. `keyless`: the topics that get records without a
-    key.
+    Offsets follow the order of `slices` within each partition. In a mirrored topic, the slices name them; such an
+    append needs acks=all without `pull`, and neither sequences nor a `fence`. `epochs` has one row for each partition
+    written to. `application` identifies the write as one version of an application (`txnAppId` and `txnVersion`).
+    `label` is the author's own label for it (`writeId`), which need not be unique. `keyless`: the topics that get
+    records without a key.
 
     With `pull`, the author has uploaded only to the leaders' stores, and the records become visible once followers have
     fetched them. With `take_over`, if a leader's store lacks the objects, an in-sync replica becomes the leader in the
@@ -540,6 +556,7 @@ Command = (
     | AlterCluster
     | AddPartitions
     | DeleteTopic
+    | PromoteTopic
     | Append
     | Swap
     | MoveLogStart

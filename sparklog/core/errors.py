@@ -171,7 +171,10 @@ class DuplicateResource(InvalidInput):
 
 
 class OffsetOutOfRange(InvalidInput):
-    """An offset is outside the range that the request allows, mostly from the log start to the high watermark."""
+    """An offset is outside the range that the request allows, mostly from the log start to the high watermark.
+
+    An append to a mirrored topic begins exactly at the next offset of the partition.
+    """
 
     code = "OFFSET_OUT_OF_RANGE"
 
@@ -179,8 +182,9 @@ class OffsetOutOfRange(InvalidInput):
 class PolicyViolation(InvalidInput):
     """The topic does not allow this operation.
 
-    Deletion by offset needs `delete` in `cleanup.policy`, and a rewrite that drops records needs `compact`. A topic
-    with records can't be replaced or overwritten.
+    A mirrored topic takes only appends that name their offsets, and no other topic takes these. Deletion by offset
+    needs `delete` in `cleanup.policy`, and a rewrite that drops records needs `compact`. A topic with records can't be
+    replaced or overwritten.
     """
 
     code = "POLICY_VIOLATION"

@@ -13,6 +13,7 @@ from sparklog.core.row_offsets import records_between
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
+    KafkaTopic,
     NamedObject,
     ObjectNumber,
     Offset,
@@ -79,12 +80,22 @@ class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
-    """A topic exists from now on. `assignment[p]` lists the stores of partition p, the preferred leader first."""
+    """A topic exists from now on. `assignment[p]` lists the stores of partition p, the preferred leader first.
+
+    `mirror_of`: the Kafka topic that it mirrors until it is promoted.
+    """
 
     topic_id: TopicId
     name: str
     config: dict[str, str]
     assignment: tuple[tuple[StoreId, ...], ...]
+    mirror_of: KafkaTopic | None = None
+
+
+class TopicPromoted(msgspec.Struct, frozen=True, tag="topic-promoted"):
+    """The topic is no longer mirrored. `PartitionsChanged` records follow, with the new leader epochs."""
+
+    topic_id: TopicId
 
 
 class ClusterAltered(msgspec.Struct, frozen=True, tag="cluster-altered"):
@@ -116,18 +127,22 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
 
 
 class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offsets [start, end) that one append wrote in a partition, with the stored bytes of their batches."""
+    """The offsets [start, end) that one append wrote in a partition, with the stored bytes of their batches.
+
+    `empty`: the number of these offsets that got no record, in a mirrored topic.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
     start: Offset
     end: Offset
     size_bytes: int
+    empty: int = 0
 
     @property
     def records(self) -> int:
         """The number of records that the append wrote in the range."""
-        return records_between(self.start, self.end)
+        return records_between(self.start, self.end) - self.empty
 
 
 class LostRecords(msgspec.Struct, frozen=True, array_like=True):
@@ -345,6 +360,7 @@ Record = (
     | ClusterRestored
     | StoreRegistered
     | TopicCreated
+    | TopicPromoted
     | TopicAltered
     | ClusterAltered
     | PartitionsAdded

@@ -3,7 +3,8 @@
 An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`. Compaction drops
 records, so a compacted slice has fewer records than offsets. The offsets of its remaining records are stored in a
 column of its object, and the index has the first and the last offset of each batch. A compacted slice covers the
-offsets of dropped records at its ends, too, so no gap is left between slices.
+offsets of dropped records at its ends, too, so no gap is left between slices. Slices that a mirror appended are the
+same if some of their offsets have no record in Kafka. All that is said here of compacted slices holds for them.
 """
 
 from __future__ import annotations

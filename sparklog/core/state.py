@@ -30,6 +30,7 @@ from sparklog.core.tables.retired_table import RetiredTable
 from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import (
     EntryNumber,
+    KafkaTopic,
     ObjectNumber,
     Offset,
     PartitionIndex,
@@ -41,7 +42,7 @@ from sparklog.core.types import (
 
 CHAIN_ENTRIES = 10**12  # entry numbers reserved for each chain of a cluster: more than it can ever write
 STORE_CONDITIONS = ("live", "dead", "stopped", "new", "fenced")
-FORMAT = 6  # version of entries and snapshots; any other is refused by name
+FORMAT = 7  # version of entries and snapshots; any other is refused by name
 
 
 def first_entry(restores: int) -> EntryNumber:
@@ -102,7 +103,8 @@ class Store(msgspec.Struct, frozen=True):
 class Topic(msgspec.Struct, frozen=True):
     """A topic. `config` has only the keys that were set.
 
-    `stores` have replicas of the topic, or once had some: copies of its objects may be there.
+    `stores` have replicas of the topic, or once had some: copies of its objects may be there. `mirror_of`: the Kafka
+    topic that a mirrored topic mirrors; None for all other topics, also for one that was promoted.
     """
 
     topic_id: TopicId
@@ -111,6 +113,7 @@ class Topic(msgspec.Struct, frozen=True):
     config: dict[str, str]
     created_ms: int
     stores: tuple[StoreId, ...] = ()
+    mirror_of: KafkaTopic | None = None
 
     def on(self, stores: Iterable[StoreId]) -> Topic:
         """Return the topic with these stores added to `stores`."""

@@ -10,7 +10,8 @@
  7. The slices of a partition ascend without overlap, from the log start to the next offset. No slice lies wholly below
     the log start. A gap between slices ends where a leader epoch begins, or where lost records end.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
-    of a slice of an append object has a record.
+    of a slice of an append object has a record, unless a mirror wrote it: then its topic is mirrored, or a leader epoch
+    has begun since.
  9. A slice names a live object of its topic (and of its partition, if the object is sealed). The bytes of
     the slice lie inside the object.
 10. An object is retired if no slice names it, and only then. Until then, the number of its slices that were forgotten
@@ -31,6 +32,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sparklog.core.idempotence.producers import KEPT_BATCHES, SEQUENCES, sequence_after
 from sparklog.core.replication.replica_invariants import broken
@@ -190,12 +192,24 @@ def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str
         yield f"9: a slice of {_place(key)} names object {number}, which is not there"
     appended = state.objects.kinds(numbers) == ObjectKind.APPEND
     thinned = appended & (columns["records"] != columns["end"] - columns["start"])
+    thinned[thinned] = ~_may_be_mirrored(state, columns, np.flatnonzero(thinned))
     if thinned.any():
         yield f"8: slices {_shown(columns, thinned)} of append objects have different numbers of records and offsets"
     released = np.fromiter(state.released, dtype=np.int64, count=len(state.released))
     gone = np.concatenate([state.retired.columns("number")["number"], released])
     for number in np.setdiff1d(gone, known).tolist():
         yield f"10: object {number} is released or retired, and not there"
+
+
+def _may_be_mirrored(state: ClusterState, columns: Mapping[str, Column], rows: Column) -> npt.NDArray[np.bool_]:
+    """Return for each of these rows of the slices whether a mirror may have written it."""
+    may = []
+    for key, epoch in zip(columns["partition_key"][rows].tolist(), columns["leader_epoch"][rows].tolist(), strict=True):
+        of = topic_partition_of(key)
+        topic, partition = state.topics.get(of.topic_id), state.partitions.get(of)
+        is_mirrored = topic is not None and topic.mirror_of is not None
+        may.append(is_mirrored or (partition is not None and epoch < partition.replication.leader_epoch))
+    return np.array(may, dtype=np.bool_)
 
 
 def _objects_alone(state: ClusterState, objects: Mapping[ObjectNumber, NewObject]) -> Iterator[str]:

@@ -57,7 +57,7 @@ class TimestampSource(IntEnum):
 
     CREATE_TIME = 0  # in the timestamp column, given by the producer
     APPEND_TIME = 1  # in `Slice.append_time_ms`: readers use it instead of the column
-    APPEND_TIME_IN_COLUMN = 2  # append time that the roll wrote into the column
+    APPEND_TIME_IN_COLUMN = 2  # append time in the column: the roll wrote it, or a mirror, which has it from Kafka
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,6 +65,17 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     store: StoreId
     registration: int
+
+
+class KafkaTopic(msgspec.Struct, frozen=True):
+    """A topic of a Kafka cluster: the cluster's id, the topic's name, and the topic's id, a uuid as text (KIP-516)."""
+
+    cluster_id: Name
+    topic: Name
+    topic_id: Name
+
+    def __str__(self) -> str:
+        return f"{self.topic} in Kafka cluster {self.cluster_id} (topic id {self.topic_id})"
 
 
 class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -108,7 +119,11 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
     `object_index` is the index of the object in `objects` of the same command. Bytes [position, position + length) of
     the object hold `batches` whole batches, whose rows in the object's index file begin at `first_batch`. Timestamps
-    are microseconds since the epoch, UTC. In Java, WrittenIndex writes these fields in this order.
+    are microseconds since the epoch, UTC. In Java, WrittenIndex writes these fields in this order, up to `producer`.
+
+    Only in a mirrored topic, a slice names its `offsets` and its `timestamp_source`. Its range begins at the next
+    offset of the partition, and the offsets in it that have no record stay empty for ever. If there are such offsets,
+    the object stores the offset of each record; without any, the slice is dense, and the object need not.
     """
 
     object_index: int
@@ -122,12 +137,19 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     min_timestamp_us: int
     max_timestamp_us: int
     producer: ProducerSpan | None = None
+    offsets: OffsetRange | None = None
+    timestamp_source: TimestampSource | None = None
+
+    @property
+    def offset_count(self) -> int:
+        """The number of offsets that the slice gets: more than its records if it names its offsets, and has gaps."""
+        return self.records if self.offsets is None else self.offsets.end - self.offsets.start
 
 
 class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Records [start, end) of a partition, and the place of their bytes.
 
-    After compaction, `records` may be less than `end - start`.
+    After compaction, and in a topic that is or was mirrored, `records` may be less than `end - start`.
     """
 
     topic_id: TopicId

@@ -30,7 +30,7 @@ SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: 
 ARENA_BYTES: Final = 8 << 20
 _PLACE: Final = re.compile(rb"([0-9]{1,10})-([0-9]{1,10})")
 _MESSAGE_ROOM: Final = 4 << 10  # more than the metadata, partition and padding of one message need
-_WITHOUT_HEADERS: Final = [name for name in RAW_SCHEMA.names if name != "headers"]
+_STORED: Final = frozenset(COMPACTED_SCHEMA.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,13 @@ def _partition_metadata(topic_id: TopicId, partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return `rows` with only the columns of `RAW_SCHEMA`, and without the headers if all headers are null.
+    """Return `rows` with only the columns of `COMPACTED_SCHEMA`, and without the headers if all headers are null.
 
     The headers are left out to avoid copying nulls. `rows` must have all columns of `RAW_SCHEMA`.
     """
     headers = rows.column("headers")
-    return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
+    left_out = "headers" if headers.null_count == len(headers) else None
+    return rows.select([name for name in rows.schema.names if name in _STORED and name != left_out])
 
 
 def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:

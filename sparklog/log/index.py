@@ -7,8 +7,9 @@ the chain has only what the author of a command claimed.
 Its columns are those of `Index`. The schema's metadata has the format number. Columns may be added under the same
 number (for example minima and maxima per column); existing columns keep their meaning.
 
-The index of a compacted segment has its own format number and two more columns: the offsets of the first and the last
-record of each batch. So the batch that has an offset is found without reading any batch.
+The index of a compacted segment, or of another object that stores offsets, has its own format number and two more
+columns: the offsets of the first and the last record of each batch. So the batch that has an offset is found without
+reading any batch.
 """
 
 from __future__ import annotations

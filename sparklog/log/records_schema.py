@@ -1,8 +1,8 @@
 """The columns of raw records: as stored, as read, and as accepted from a writer.
 
 Stored and read schemas have no dictionary, large or view types, because Spark compares schemas exactly. For the same
-reason all fields are nullable, except the column of offsets, which only compacted segments store. The read schema is
-that of Spark's Kafka source.
+reason all fields are nullable, except the column of offsets. Only compacted segments store that column, and objects of
+mirrored topics. The read schema is that of Spark's Kafka source.
 """
 
 from __future__ import annotations

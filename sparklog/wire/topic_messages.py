@@ -86,7 +86,8 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SliceReply(msgspec.Struct, frozen=True):
     """Records [start, end) of a partition: bytes [position, position + length) of the object under the key `object`.
 
-    The object is on the stores in `stores`: try them in this order. `records` is end - start, or less after compaction.
+    The object is on the stores in `stores`: try them in this order. `records` is end - start, or less after compaction
+    and in a topic that is or was mirrored.
     """
 
     object: str

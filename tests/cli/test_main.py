@@ -84,6 +84,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         *("cluster restore", "cluster cost", "doctor"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         "topic delete-records",
+        "topic promote",
         *(f"group {verb}" for verb in ("list", "describe", "reset", "delete", "evict")),
         *(f"store {verb}" for verb in ("add", "list", "fence", "remove", "free", "reserve")),
         *(f"replica {verb}" for verb in ("list", "move", "elect")),

@@ -94,8 +94,8 @@ def test_acks_0_waits_for_nothing_and_hears_of_no_error(
     assert values(cluster) == ["0", "1", "2", "3", "4", "5", "6"], "in the order of the calls"
     topic_id = cluster.describe("t").topic_id
 
-    def deleted_meanwhile(*given: object) -> object:
-        planned = plan_and_upload(*given)  # type: ignore[arg-type]
+    def deleted_meanwhile(*given: object, **more: object) -> object:
+        planned = plan_and_upload(*given, **more)  # type: ignore[arg-type]
         cluster.delete_topic("t")
         return planned
 

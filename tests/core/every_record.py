@@ -42,6 +42,7 @@ from sparklog.core.records import (
     TopicAltered,
     TopicCreated,
     TopicDeleted,
+    TopicPromoted,
 )
 from sparklog.core.replication.partition_change import PartitionChange
 from sparklog.core.types import (
@@ -135,6 +136,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     TopicAltered(_TOPIC, {}),
     PartitionsAdded(_TOPIC, PartitionIndex(1), ((_STORE,),)),
     TopicDeleted(_TOPIC, 17),
+    TopicPromoted(_TOPIC),
     Appended((_OBJECT,), (_SLICE,), _RANGES, _APPLICATION, "label ö", (_CHANGE,)),
     AppendedByReference("f" * 64, 1, 2, 3, _RANGES, None, ""),
     SlicesSwapped(_TOPIC, _PARTITION, Offset(3), Offset(6), (_OBJECT,), (_SLICE,), 18, _CHANGE),

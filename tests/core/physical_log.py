@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from sparklog.core.commands import Submission
 from sparklog.core.placement.held_slices import Holding
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Holder, NewObject, ObjectKind, Offset, Slice, StoreId
+from sparklog.core.types import Holder, KafkaTopic, NewObject, ObjectKind, Offset, Slice, StoreId
 from tests.core.decided_log import TOPIC
 from tests.core.replicated_log import ReplicatedLog
 
@@ -40,8 +40,8 @@ class Write:
 class PhysicalLog:
     """Stores a to e, and f later; partitions 0 to 2 begin on a, b and c. `has`: the uploads that are really there."""
 
-    def __init__(self) -> None:
-        self.log = ReplicatedLog(stores="abcde", partitions=3)
+    def __init__(self, mirror_of: KafkaTopic | None = None) -> None:
+        self.log = ReplicatedLog(stores="abcde", partitions=3, mirror_of=mirror_of)
         self.has: dict[str, set[str]] = {each: set() for each in "abcdef"}
         self.damaged: set[str] = set()  # stores that lost something nobody noticed
         self.writes: list[Write] = []

@@ -29,7 +29,7 @@ from sparklog.core.commands import (
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.replica_append import Acks
-from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
+from sparklog.core.types import Holder, KafkaTopic, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import TOPIC, DecidedLog
 from tests.core.replication.example_partition import ends, roles, stores
 
@@ -41,11 +41,13 @@ class ReplicatedLog(DecidedLog):
     stores: str = "abc"
     partitions: int = 1
     config: dict[str, str] = field(default_factory=dict)  # of the cluster
+    mirror_of: KafkaTopic | None = None
 
     def __post_init__(self) -> None:
         new = tuple(NewStore(StoreId(each), f"file:///{each}", f"i-{each}") for each in self.stores)
         self.submit(CreateCluster("c" * 32, new, self.config))
-        self.submit(CreateTopic("orders", assignment=(stores("a", "b", "c"),) * self.partitions))
+        assignment = (stores("a", "b", "c"),) * self.partitions
+        self.submit(CreateTopic("orders", assignment=assignment, mirror_of=self.mirror_of))
 
     def configure(self, **config: str) -> None:
         self.submit(AlterTopic(TOPIC, {name.replace("_", "."): value for name, value in config.items()}))

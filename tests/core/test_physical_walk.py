@@ -13,6 +13,7 @@ H. agents bring all replicas of a partition that has one to its end and into the
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,6 +36,7 @@ from sparklog.core.commands import (
     MoveLogStart,
     MoveReplicas,
     PartitionEpoch,
+    PromoteTopic,
     RemoveStore,
     ReplicaReport,
     ReportLoss,
@@ -45,13 +47,17 @@ from sparklog.core.placement.replica_fetch import replica_reports, unfinished_re
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
+    KafkaTopic,
     NewObject,
     NewSlice,
     Offset,
+    OffsetRange,
     PartitionIndex,
     StoreId,
+    TimestampSource,
 )
 from tests.core.decided_log import TOPIC, place, span
+from tests.core.mirrored_log import SOURCE
 from tests.core.physical_log import PhysicalLog, Write
 from tests.core.state_contents import contents
 from tests.kit.budget import Seeds, random_runs
@@ -64,10 +70,11 @@ class Walk(RandomSteps, PhysicalLog):
     """What is under way beside the log, and the dice that choose what happens next."""
 
     length = STEPS
+    mirror_of: KafkaTopic | None = None
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        PhysicalLog.__init__(self)
+        PhysicalLog.__init__(self, self.mirror_of)
         self.log.configure(
             min_insync_replicas=str(self.dice.randint(1, 3)),
             unclean_leader_election_enable=self.dice.choice(["false", "false", "true"]),
@@ -388,7 +395,8 @@ class Walk(RandomSteps, PhysicalLog):
         chosen = slices[low : low + self.dice.randint(1, 3)]
         if not all(any(self.upload_of(each) in self.has[store] for store in self.stores()) for each in chosen):
             return
-        command = self.log.swap_of(chosen[0].start, chosen[-1].end, partition=at)
+        records = sum(each.records for each in chosen)
+        command = self.log.swap_of(chosen[0].start, chosen[-1].end, records, partition=at)
         on = self.dice.choice([value.isr, value.replicas, self.some(value.replicas)])
         sealed = self.upload(command.objects[0], on)
         if not sealed.holders:
@@ -427,6 +435,60 @@ class Walk(RandomSteps, PhysicalLog):
             self.fork = fork, contents(fork)
 
 
+class MirrorWalk(Walk):
+    """The topic mirrors Kafka until it is promoted: writes name their offsets, and leave some of them empty.
+
+    I. A mirror's records lie in slices of just the offsets that it named.
+    """
+
+    mirror_of = SOURCE
+
+    def step(self) -> None:
+        super().step()
+        if self.dice.random() < 0.015:
+            self.act([(1, self.promote)])
+            self.check()
+
+    @property
+    def is_mirrored(self) -> bool:
+        return self.state.topics[TOPIC].mirror_of is not None
+
+    def promote(self) -> None:
+        ends = tuple(Offset(self.log.value(at).next_offset + self.dice.randint(0, 3)) for at in self.partitions())
+        self.log.submit(PromoteTopic(TOPIC, ends))
+
+    def commit(self, written: Write) -> None:
+        """Mostly as a mirror writes: it names the offsets that the log continues at, or did when it began."""
+        command = written.submission.command
+        assert isinstance(command, Append)
+        if self.is_mirrored and self.dice.random() < 0.9:
+            command = replace(command, slices=self.named(command.slices), acks=Acks.ALL)
+            written = dataclasses.replace(written, submission=replace(written.submission, command=command))
+        super().commit(written)
+        if written.landed and command.slices[0].offsets is not None:
+            named = [(each.partition, each.offsets, each.records) for each in command.slices]
+            slices = [
+                (each.partition, OffsetRange(each.start, each.end), each.records)
+                for at in sorted({each.partition for each in command.slices})
+                for each in self.log.slices(at)
+                if self.upload_of(each) in written.uploads
+            ]
+            assert slices == sorted(named), f"I: {named} are at {slices}"
+            self.counts["mirrored"] += 1
+            self.counts["gapped"] += any(each.records < each.offset_count for each in command.slices)
+
+    def named(self, slices: Iterable[NewSlice]) -> tuple[NewSlice, ...]:
+        ends = {at: self.log.value(at).next_offset for at in self.partitions()}
+        named = []
+        for each in slices:
+            start = Offset(max(0, ends[each.partition] + self.dice.choice([0] * 30 + [-1, 1])))
+            end = Offset(start + each.records + self.dice.choice([0, 0, 1, 4]))
+            ends[each.partition] = end
+            source = self.dice.choice([TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN])
+            named.append(replace(each, producer=None, offsets=OffsetRange(start, end), timestamp_source=source))
+        return tuple(named)
+
+
 MET = """write commit_late fetch report_late again drop elect move register damage notice swap retain clean leave lost
     STALE_BROKER_EPOCH NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER FENCED_LEADER_EPOCH NO_REPLICA_ONLINE
     INVALID_UPDATE_VERSION CONFLICT OUT_OF_ORDER_SEQUENCE_NUMBER"""
@@ -436,3 +498,10 @@ MET = """write commit_late fetch report_late again drop elect move register dama
 def test_no_walk_finds_a_store_without_what_it_is_said_to_hold(seeds: Seeds) -> None:
     seen = counts_of(map(Walk, seeds))
     assert [each for each in MET.split() if not seen[each]] == []
+
+
+@random_runs(range(8), campaign=[range(24)])
+def test_no_walk_of_a_mirrored_topic_loses_or_moves_a_record(seeds: Seeds) -> None:  # M: S-03
+    seen = counts_of(map(MirrorWalk, seeds))
+    wanted = "mirrored gapped promote POLICY_VIOLATION OFFSET_OUT_OF_RANGE fetch elect swap retain lost"
+    assert [each for each in wanted.split() if not seen[each]] == []

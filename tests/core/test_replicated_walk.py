@@ -26,15 +26,26 @@ from sparklog.core.commands import (
     DropLagging,
     LaggingReplicas,
     MoveLogStart,
+    PromoteTopic,
 )
 from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import PartitionsChanged
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
-from sparklog.core.types import Holder, Offset, PartitionIndex, ProducerId, StoreId
+from sparklog.core.types import (
+    Holder,
+    KafkaTopic,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    ProducerId,
+    StoreId,
+    TimestampSource,
+)
 from sparklog.storage.memory import MemoryStore
 from tests.core.decided_log import span
+from tests.core.mirrored_log import SOURCE
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.state_contents import contents
 from tests.kit.apply_entry import apply_entry
@@ -45,9 +56,9 @@ STEPS = 150
 
 
 class Walk:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mirror_of: KafkaTopic | None = None) -> None:
         self.dice = Random(seed)
-        self.log = ReplicatedLog(stores="abcd", partitions=2)
+        self.log = ReplicatedLog(stores="abcd", partitions=2, mirror_of=mirror_of)
         self.log.configure(
             min_insync_replicas=str(self.dice.randint(1, 3)),
             unclean_leader_election_enable=self.dice.choice(["false", "false", "true"]),
@@ -200,6 +211,47 @@ class Walk:
         self.log.submit(MoveLogStart(TOPIC, PartitionIndex(0), to))
 
 
+class MirrorWalk(Walk):
+    """The topic mirrors Kafka until it is promoted."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, SOURCE)
+
+    def any_action(self) -> Callable[[], object]:
+        return self.promote if self.dice.random() < 0.01 else super().any_action()
+
+    def promote(self) -> None:
+        ends = tuple(Offset(self.log.value(at).next_offset + self.dice.randint(0, 3)) for at in range(2))
+        self.log.submit(PromoteTopic(TOPIC, ends))
+
+    def write(self) -> None:
+        if self.log.state.topics[TOPIC].mirror_of is None:
+            super().write()
+            return
+        at = self.dice.randrange(2)
+        value = self.log.value(at)
+        on = self.dice.choice(["".join(value.isr), self.some(value.replicas), "abcd"]) or "a"
+        command = self.log.write_of(on, self.dice.randint(1, 3), at, take_over=self.dice.random() < 0.3)
+        (plain,) = command.slices
+        end = Offset(value.next_offset + plain.records + self.dice.choice([0, 2, 5]))
+        named = replace(
+            plain, offsets=OffsetRange(value.next_offset, end), timestamp_source=TimestampSource.CREATE_TIME
+        )
+        self.log.submit(replace(command, slices=(named,)))
+
+    def swap(self) -> None:
+        """As a roll does it: with all records of a slice, of which there may be fewer than offsets."""
+        value = self.log.value()
+        whole = [
+            each for each in self.log.slices() if each.start >= value.log_start and each.end <= value.high_watermark
+        ]
+        if whole:
+            chosen = self.dice.choice(whole)
+            command = self.log.swap_of(chosen.start, chosen.end, chosen.records)
+            holders = tuple(Holder(each, self.log.registration(each)) for each in value.isr)
+            self.log.submit(replace(command, objects=(replace(command.objects[0], holders=holders),)))
+
+
 def applied_anew(log: ReplicatedLog, state: ClusterState) -> ClusterState:
     """`state` after the entries behind it, each read as the chain keeps it."""
     for n in range(state.n + 1, log.state.n + 1):
@@ -210,9 +262,8 @@ def applied_anew(log: ReplicatedLog, state: ClusterState) -> ClusterState:
     return state
 
 
-def walked(seed: int) -> Counter[str]:
-    """What the walk of a seed met. Its entries, or a snapshot and those behind it, lead to the same state."""
-    walk = Walk(seed)
+def walked(walk: Walk) -> Counter[str]:
+    """What a walk met. Its entries, or a snapshot and those behind it, lead to the same state."""
     half = None
     for step in range(STEPS):
         walk.step()
@@ -233,10 +284,19 @@ def walked(seed: int) -> Counter[str]:
 def test_walks_lead_to_the_same_state_in_three_ways_and_do_what_they_are_for(seeds: Seeds) -> None:
     seen: Counter[str] = Counter()
     for seed in seeds:
-        seen += walked(seed)
+        seen += walked(Walk(seed))
     wanted = """Appended SlicesSwapped LogStartMoved StoreFenced StoreRegistered AgentChanged PartitionsChanged forgets
         NOT_ENOUGH_REPLICAS NOT_LEADER_OR_FOLLOWER NO_REPLICA_ONLINE OUT_OF_ORDER_SEQUENCE_NUMBER STALE_BROKER_EPOCH
         DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED INVALID_REPLICA_ASSIGNMENT WRITE_LOST LossReported"""
     often = max(1, seeds.least // 4)
     rare = {name: seen[name] for name in ("given up without a leader", *wanted.split()) if seen[name] < often}
     assert not rare, seen
+
+
+@random_runs(range(6), campaign=[range(24)])
+def test_walks_of_a_mirrored_topic_lead_to_the_same_state_in_three_ways(seeds: Seeds) -> None:
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        seen += walked(MirrorWalk(seed))
+    wanted = "Appended TopicPromoted SlicesSwapped PartitionsChanged forgets NOT_ENOUGH_REPLICAS"
+    assert [name for name in wanted.split() if not seen[name]] == [], seen

@@ -37,6 +37,7 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.verify.recovery_job import run_recovery
+from tests.client.mirrored_topic import MirroredTopic
 from tests.maintenance.keyed_log import DictShuffle
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"
@@ -63,8 +64,9 @@ def rows(first: int, count: int) -> pa.Table:
 
 def make(root: Path) -> None:
     """A cluster with all that this format has: sealed segments, append objects, a snapshot, producers, applications,
-    replicas on three stores under their second leader, a coordinator that another one followed and that has resigned,
-    a compacted topic, recovery points, groups with and without members, and a streaming query with two runs.
+    replicas on three stores under their second leader, a coordinator that another one followed and that has resigned, a
+    compacted topic, recovery points, groups with and without members, a streaming query with two runs, and two mirrors
+    of Kafka topics, of which one was promoted.
     """
     url = str(root / "cluster")
     init_cluster(url)
@@ -83,6 +85,7 @@ def make(root: Path) -> None:
         maintain(cluster)
         consume(cluster)
         stream(cluster)
+        mirror(cluster)
         producer = cluster.allocate_producer()
         cluster.append("golden", rows(160, 1), producer=(*producer, 0))
         (root / "expected.json").write_text(json.dumps(contents(cluster), indent=1) + "\n")
@@ -154,6 +157,21 @@ def stream(cluster: Cluster) -> None:
             cluster.connection.committer.snapshots.write()
 
 
+def mirror(cluster: Cluster) -> None:
+    """Mirrored topics with empty offsets in append objects and in segments, in a snapshot; a promotion behind it."""
+    for name in ("mirrored", "promoted"):
+        topic = MirroredTopic(cluster, name=name).create()
+        topic.append([3, 4, 9], end=12)
+        topic.append([12, 13], kinds=[0, 1])
+        run_roll(cluster.connection.url, everything=True, topics=[name])
+        topic.append([14, 16], kinds=[1, 0])
+        cluster.connection.follower.catch_up()
+        cluster.connection.committer.snapshots.write()
+        topic.append([20])
+    topic.promote({0: 24})
+    topic.append_after(["first", "second"])
+
+
 def replicate(cluster: Cluster) -> None:
     """A topic on three stores, of which one that led was fenced and is back; in a snapshot, and in entries after it."""
     committer = cluster.connection.committer
@@ -216,6 +234,7 @@ def contents(cluster: Cluster) -> dict[str, object]:
         "applications": {name: each.version for name, each in state.applications.items()},
         "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
         "segments": len(state.slices),
+        "mirrors": {topic.name: str(topic.mirror_of) for topic in state.topics.values() if topic.mirror_of},
         **replicas(state),
         **maintenance(state),
         **groups(state),

@@ -87,8 +87,8 @@ GUARDS: Final = (
         "append-secrets",
         "An append has the secrets that its program gave.",
         "sparklog/client/plans/plan_and_upload.py",
-        ", stores=stores)",
-        ")",
+        ", stores=stores, kept=kept)",
+        ", kept=kept)",
         ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),
     ),
 )

@@ -56,8 +56,8 @@ GUARDS: Final = (
         "roll-append-time",
         "Large batches, too, get the append time that only the chain knows.",
         "sparklog/log/rewrite/segment_roll.py",
-        "if not overlaid and COPIED",
-        "if COPIED",
+        "may_copy = not overlaid and",
+        "may_copy =",
         ("tests/log/rewrite/test_segment_roll.py::test_large_batches_get_the_append_time_too",),
     ),
     Guard(

@@ -1,7 +1,8 @@
 """The body of a large append: its objects and slices, in an immutable Arrow object of its own.
 
 An entry with many thousand slices would be slow for every reader, so it names this object instead
-(`AppendedByReference`). The body has no offsets: readers compute them from the state before the entry.
+(`AppendedByReference`). The body has only the offsets that slices of mirrored topics name: readers compute all others
+from the state before the entry.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ _SPAN_COLUMNS = (
     ("producer_epoch", "int32"),
     ("first_sequence", "int32"),
     ("last_sequence", "int32"),
+)
+_NAMED_COLUMNS = (  # of a mirrored topic
+    ("start", "int64"),
+    ("end", "int64"),
+    ("timestamp_source", "int8"),
 )
 
 
@@ -172,6 +178,14 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
     columns = {name: pa.array([getattr(slice_, name) for slice_ in slices], kind) for name, kind in _COLUMNS}
     for name, kind in _SPAN_COLUMNS:
         columns[name] = pa.array([None if span is None else getattr(span, name) for span in spans], kind)
+    ranges = [slice_.offsets for slice_ in slices]
+    named = (
+        [None if range_ is None else range_.start for range_ in ranges],
+        [None if range_ is None else range_.end for range_ in ranges],
+        [slice_.timestamp_source for slice_ in slices],
+    )
+    for (name, kind), column in zip(_NAMED_COLUMNS, named, strict=True):
+        columns[name] = pa.array(column, kind)
     table = pa.table(columns).replace_schema_metadata({"sparklog.objects": msgspec.json.encode(objects)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -181,17 +195,20 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
 
 def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
     """Decode the objects and slices of a body, as `encode_body` wrote them. Raises NoArrowTable if they can't be."""
-    table = read_table(body, dict((*_COLUMNS, *_SPAN_COLUMNS)))
-    columns = [table.column(name).to_pylist() for name, _ in (*_COLUMNS, *_SPAN_COLUMNS)]
-    plain = len(_COLUMNS)
+    every = (*_COLUMNS, *_SPAN_COLUMNS, *_NAMED_COLUMNS)
+    table = read_table(body, dict(every))
+    columns = [table.column(name).to_pylist() for name, _ in every]
+    plain, with_span = len(_COLUMNS), len(_COLUMNS) + len(_SPAN_COLUMNS)
     described = (table.schema.metadata or {}).get(b"sparklog.objects", b"")
     try:
         objects = msgspec.json.decode(described, type=tuple[NewObject, ...])
-        return objects, tuple(_slice_of(row[:plain], row[plain:]) for row in zip(*columns, strict=True))
+        rows = zip(*columns, strict=True)
+        return objects, tuple(_slice_of(row[:plain], row[plain:with_span], row[with_span:]) for row in rows)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NoArrowTable(f"it has no objects and slices: {error}") from error
 
 
-def _slice_of(fields: tuple[int, ...], span: tuple[int | None, ...]) -> NewSlice:
+def _slice_of(fields: tuple[int, ...], span: tuple[int | None, ...], named: tuple[int | None, ...]) -> NewSlice:
     producer = None if span[0] is None else msgspec.convert(span, ProducerSpan)
-    return msgspec.convert((*fields, producer), NewSlice)
+    start, end, source = named
+    return msgspec.convert((*fields, producer, None if start is None else (start, end), source), NewSlice)

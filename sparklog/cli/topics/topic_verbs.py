@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -20,6 +22,7 @@ from sparklog.cli.output import (
 )
 from sparklog.cli.times import time_us
 from sparklog.core.describe.readable import text_table
+from sparklog.core.errors import InvalidOption
 from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 NAME = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics)
 ASSIGNMENT = typer.Option(
     None,
@@ -221,6 +225,48 @@ def add_partitions(
     added = [row["stores"] for row in change.rows]
     document = {"topic": topic, "partitions": total, "before": before.partitions, "added": added}
     show_change(change, document, dry_run=dry_run)
+
+
+@app.command(
+    epilog=ending(
+        "sparklog topic promote orders --dry-run",
+        "sparklog topic promote orders --end 0=1200 --end 1=1187",
+    )
+)
+def promote(
+    topic: str = NAME,
+    end: list[str] = typer.Option(
+        [],
+        "--end",
+        metavar="PARTITION=OFFSET",
+        help="The offset of the next record of this partition: Kafka's end offset. Default: where the log ends now. "
+        "May be given several times.",
+    ),
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Make an ordinary topic of a mirrored one, for good. Its mirror is fenced, and all others may write to it.
+
+    Each partition continues at its end in a new leader epoch. The offsets between its log end and a higher --end stay
+    empty.
+    """
+    from sparklog.client.admin import promotion_of
+    from sparklog.core.lookup import topic_of
+
+    ends = _ends(end)
+    with connect() as cluster:
+        state = cluster.connection.newest_state()
+        change = changed_by(cluster, promotion_of(state, topic_of(state, topic), ends), dry_run=dry_run)
+    show_change(change, {"topic": topic, "partitions": change.rows}, dry_run=dry_run)
+
+
+def _ends(given: Sequence[str]) -> dict[int, int]:
+    """Parse PARTITION=OFFSET arguments. Raises InvalidOption."""
+    ends: dict[int, int] = {}
+    for partition, offset in key_values(given, "--end").items():
+        if not (_NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset)) or int(partition) in ends:
+            raise InvalidOption(f"--end: wanted PARTITION=OFFSET once for each partition, found {partition}={offset}")
+        ends[int(partition)] = int(offset)
+    return ends
 
 
 @app.command(epilog=ending("sparklog topic delete orders --dry-run"))

@@ -13,6 +13,7 @@ from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan,
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.host.clock import now_ms
 from sparklog.host.deadline import Deadline, tries
+from sparklog.log.write.kept_offsets import KeptOffsets
 
 
 def plan_and_upload(
@@ -23,10 +24,12 @@ def plan_and_upload(
     durability: Durability,
     timeout_ms: int,
     among: Collection[str] | None = None,
+    kept: KeptOffsets | None = None,
 ) -> tuple[WritePlan, TaskWritten, int]:
     """Plan a write and upload its rows; commits nothing. If `topic` is None, each row names its topic.
 
-    `among`: the topics that rows may name; None: any. Returns the plan, the uploads, and the time in ms from this call
+    `among`: the topics that rows may name; None: any. `kept`: the offsets that the records keep; None if they get new
+    ones. Returns the plan, the uploads, and the time in ms from this call
     to the start of the successful upload. Raises NoReplicaOnline if a partition has no store to upload to until
     `timeout_ms` is over, and the errors of `plan_write` and `upload_task_rows`.
     """
@@ -44,11 +47,12 @@ def plan_and_upload(
             now_ms=now_ms(),
             durability=durability,
             among=among,
+            keep_offsets=kept is not None,
         )
         stores = connection.stores(state)  # with secrets, which a plan does not have
         spent_ms = deadline.spent_ms()
         try:
-            return plan, upload_task_rows(plan, batches, sticky=sticky, stores=stores), spent_ms
+            return plan, upload_task_rows(plan, batches, sticky=sticky, stores=stores, kept=kept), spent_ms
         except NoReplicaOnline as error:
             offline = error
     raise offline

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan, create_first
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.config.timestamp_bounds import TimestampBounds
+from sparklog.core.decide.named_offsets import check_takes
 from sparklog.core.errors import (
     InvalidInput,
     InvalidRecord,
@@ -28,6 +29,7 @@ from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
+from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, WriterKey
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
@@ -54,12 +56,14 @@ def upload_task_rows(
     sticky: int = 0,
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
+    kept: KeptOffsets | None = None,
 ) -> TaskWritten:
     """Check and upload the rows of one task.
 
     `sticky`: a number that chooses the first partition for records without a key. If a write has several tasks, each
-    gives a different number. `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its
-    subclasses (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted
+    gives a different number. `stores`: by default opened from the addresses in the plan. `kept`: the offsets that the
+    records of these batches keep, in the mirrored topic of the plan; None if they get new ones. Raises InvalidInput and
+    its subclasses (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted
     topic), NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After
     an error, uploaded objects stay as orphans.
     """
@@ -73,7 +77,7 @@ def upload_task_rows(
     )
     try:
         with lanes:
-            return _upload(plan, batches, lanes, sticky)
+            return _upload(plan, batches, lanes, sticky, kept)
     except (OutcomeUnknown, KeyExists) as error:
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
         raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
@@ -82,24 +86,33 @@ def upload_task_rows(
             SLOW_HERE.note(plan.addresses.failure_key(store))
 
 
-def _upload(plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int) -> TaskWritten:
+def _upload(
+    plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int, kept: KeptOffsets | None
+) -> TaskWritten:
     objects = TaskObjects(lanes)
-    writers: dict[str, TopicWriter] = {}
+    writers: dict[tuple[str, WriterKey], TopicWriter] = {}
     keyless: set[TopicId] = set()
+    runs = None if kept is None or plan.topic is None else kept.runs(plan.topic, plan.topics[plan.topic].next_offsets)
     for batch in batches:
         for name, rows in _rows_by_topic(plan, batch):
             planned = _topic_of(plan, name)
+            check_takes(name, planned.mirror_of, named=runs is not None)
             _check_rows(planned, rows)
             if rows.column("key").null_count:
                 keyless.add(planned.topic_id)
-            writer = writers.get(name)
-            if writer is None:
-                writer = writers[name] = _writer(plan, planned, objects, sticky)
-            writer.add(rows)
+            for key, part in ((PLAIN, rows),) if runs is None else runs.parts(rows):
+                writer = writers.get((name, key))
+                if writer is None:
+                    writer = _writer(plan, planned, objects, sticky, key.schema)
+                    writers[name, key] = writer
+                writer.add(part)
     for writer in writers.values():
         writer.split_gathered()
     objects.finish()
-    return _written(plan, writers.values(), lanes, keyless)
+    written, keys = _written(writers, keyless)
+    if runs is not None:
+        written = msgspec.structs.replace(written, slices=tuple(runs.named(zip(keys, written.slices, strict=True))))
+    return without_failed(plan, written, lanes.errors())
 
 
 def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
@@ -127,15 +140,19 @@ def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
     return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
 
 
-def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
+def _written(
+    writers: Mapping[tuple[str, WriterKey], TopicWriter], keyless: set[TopicId]
+) -> tuple[TaskWritten, list[WriterKey]]:
+    """Return the uploads of all writers, and for each slice the key of its writer."""
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
-    for writer in writers:
+    keys: list[WriterKey] = []
+    for (_, key), writer in writers.items():
         for uploaded, of_object in writer.written():
             slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
+            keys += [key] * len(of_object)
             objects.append(uploaded)
-    written = TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)))
-    return without_failed(plan, written, lanes.errors())
+    return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless))), keys
 
 
 def without_failed(plan: WritePlan, written: TaskWritten, errors: Mapping[StoreId, BaseException]) -> TaskWritten:
@@ -197,7 +214,9 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
     bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
 
 
-def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int) -> TopicWriter:
+def _writer(
+    plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int, schema: pa.Schema
+) -> TopicWriter:
     target = WriteTarget(planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0)
     return TopicWriter(
         objects,
@@ -207,6 +226,7 @@ def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky
         now_us=now_us,
         sticky=sticky,
         compression=planned.compression,
+        schema=schema,
     )
 
 

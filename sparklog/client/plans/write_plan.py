@@ -15,6 +15,7 @@ import msgspec
 from sparklog.core.commands import Append, Application, CommitOffsets, PartitionEpoch
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.timestamp_bounds import timestamp_bounds
+from sparklog.core.decide.named_offsets import check_takes
 from sparklog.core.lookup import topic_of
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.replication.partition import Replication
@@ -24,9 +25,11 @@ from sparklog.core.types import (
     CommandId,
     EntryNumber,
     Holder,
+    KafkaTopic,
     LeaderEpoch,
     NewObject,
     NewSlice,
+    Offset,
     PartitionIndex,
     StoreId,
     TopicId,
@@ -49,7 +52,8 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
 
     `store_sets`: the different sets of stores to which partitions are written. `set_of[p]`: the index of partition p's
     set in `store_sets`; `set_of` is empty if all partitions have the same set. `needs_key`: the topic is compacted.
-    `oldest_us`, `newest_us`: limits of the records' timestamps, in microseconds; None: no limit.
+    `oldest_us`, `newest_us`: limits of the records' timestamps, in microseconds; None: no limit. `mirror_of`: the Kafka
+    topic that a mirrored topic mirrors. `next_offsets[p]`: the next offset of its partition p; () for all other topics.
     """
 
     topic_id: TopicId
@@ -63,6 +67,8 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     needs_key: bool
     oldest_us: int | None
     newest_us: int | None
+    mirror_of: KafkaTopic | None = None
+    next_offsets: tuple[Offset, ...] = ()
 
     def stores_of(self, partition: PartitionIndex) -> tuple[Holder, ...]:
         """The stores to which a partition's records are uploaded; empty if all stores of its replicas are fenced."""
@@ -112,17 +118,21 @@ def plan_write(
     now_ms: int,
     durability: Durability = Durability(),  # noqa: B008 - a frozen value
     among: Collection[str] | None = None,
+    keep_offsets: bool = False,
 ) -> WritePlan:
     """Plan a write to `topic`, or, if `topic` is None, to the topics that the rows name.
 
-    `among`: the topics that rows may name; None: any. `compression` is used by topics whose config has none. Raises
-    UnknownTopicOrPartition, InvalidTopic (an internal topic).
+    `among`: the topics that rows may name; None: any. `compression` is used by topics whose config has none.
+    `keep_offsets`: the records keep the offsets that the rows name. Raises UnknownTopicOrPartition, InvalidTopic (an
+    internal topic), and PolicyViolation if a topic named here is mirrored, or not, unlike the write.
     """
     wanted = [topic] if topic is not None else among
     for name in wanted or ():
         check_not_internal(name)
     names = list(state.topic_ids) if wanted is None else [_named(state, name) for name in wanted]
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
+    for name in wanted or ():
+        check_takes(name, topics[name].mirror_of, named=keep_offsets)
     return WritePlan(
         addresses,
         state.chain_id,
@@ -208,6 +218,8 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
         config.compression_type or compression or "zstd",
         config.compact,
         *timestamp_bounds(config, now_ms),
+        topic.mirror_of,
+        () if topic.mirror_of is None else tuple(value.next_offset for value in replications),
     )
 
 

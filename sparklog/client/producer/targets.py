@@ -10,6 +10,7 @@ from sparklog.client.kafka_names import refuse_unknown
 from sparklog.client.producer.waiting_records import Cells, Header, as_bytes, as_headers
 from sparklog.core.config.timestamp_bounds import timestamp_bounds
 from sparklog.core.config.topic_config import TopicConfig
+from sparklog.core.decide.named_offsets import check_takes
 from sparklog.core.describe.readable import exact_amount, numbered
 from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, SparklogError, UnknownTopicOrPartition
 from sparklog.core.lookup import topic_of
@@ -150,16 +151,20 @@ class SendableTopics:
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:
-        """Look the topic up in `state`, or in the newest state if it is not there; cache and return it.
+        """Look the topic up in `state`, or in the newest state if it is not there or mirrored there; cache and return
+        it.
 
-        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), InvalidInput.
+        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), PolicyViolation (a mirrored one),
+        InvalidInput.
         """
         if not isinstance(topic, str):
             raise InvalidInput(f"topic: wanted its name, found {topic!r}")
-        if state.topic_named(topic) is None:
+        named = state.topic_named(topic)
+        if named is None or named.mirror_of is not None:
             state = self._connection.follower.catch_up().state
         check_not_internal(topic)
         known = topic_of(state, topic)
+        check_takes(topic, known.mirror_of, named=False)
         sendable = self._known[topic] = SendableTopic(known, state.topic_config(known))
         return sendable
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from sparklog.core.commands import Append, ProducerEpoch
+from sparklog.core.decide.named_offsets import check_named_offsets
 from sparklog.core.decide.uploads import check_uploads
 from sparklog.core.errors import (
     InvalidInput,
@@ -113,6 +114,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
     _check_shape(state, command)
     _check_fence(state, command.fence)
     replicas_of = _partitions(state, command)
+    check_named_offsets(state, command, replicas_of)
     silent = [
         store.store
         for object_ in command.objects
@@ -133,6 +135,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
     """Assign offsets to the slices: contiguous from each partition's next offset on, in the order of the command.
 
+    Slices that name their offsets get these; `check_named_offsets` has checked that they are contiguous, too.
     `changes`: the changes that the append makes to replicas. If a change opens a new leader epoch, the partition's
     slices get that epoch.
     """
@@ -141,6 +144,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
     epochs = {change.topic_partition: change.leader_epoch for change in changes if change.leader_epoch is not UNSET}
     ends: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
+    empty: dict[TopicPartition, int] = {}
     sources: dict[int, TimestampSource] = {}
     append_time_us = at.time_ms * 1000
     slices = []
@@ -152,12 +156,16 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
             start = replicas.next_offset
         else:
             start = ends[topic_partition]
-        source = sources.get(new.topic_id)
+        source = sources.get(new.topic_id) if new.timestamp_source is None else new.timestamp_source
         if source is None:
             source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
             sources[new.topic_id] = source
         overlaid = source is TimestampSource.APPEND_TIME
-        end = ends[topic_partition] = offset_after(start, new.records)
+        if new.offsets is None:
+            end = ends[topic_partition] = offset_after(start, new.records)
+        else:
+            end = ends[topic_partition] = new.offsets.end
+            empty[topic_partition] = empty.get(topic_partition, 0) + new.offset_count - new.records
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
         # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
         slice_ = Slice(
@@ -182,7 +190,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
         tuple(NamedObject(number, object_) for number, object_ in zip(numbers, command.objects, strict=True)),
         tuple(slices),
         tuple(
-            AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key])
+            AppendedRange(key.topic_id, key.partition, replicas.next_offset, ends[key], sizes[key], empty.get(key, 0))
             for key, replicas in before.items()
         ),
         command.application,
@@ -325,7 +333,7 @@ def _replicas_after(
         for new in command.slices:  # one pass for all partitions: there may be many partitions with many slices each
             of_partition = held.get(TopicPartition(new.topic_id, new.partition))
             if of_partition is not None:
-                of_partition.append(HeldSlice(new.records, holders[new.object_index]))
+                of_partition.append(HeldSlice(new.offset_count, holders[new.object_index]))
     changes = []
     for topic_partition, slices in held.items():
         before = replicas_of[topic_partition]

@@ -53,6 +53,7 @@ from sparklog.core.decide.topics import (
     decide_create_cluster,
     decide_create_topic,
     decide_delete_topic,
+    decide_promote_topic,
 )
 from sparklog.core.errors import (
     DuplicateResource,
@@ -168,6 +169,8 @@ def _records(state: ClusterState, submission: commands.Submission, at: At) -> tu
             return (_allocate_producer(state, command),)
         case commands.ReportJob() as command:
             return (decide_report_job(command),)
+        case commands.PromoteTopic() as command:
+            return decide_promote_topic(state, command)
         case commands.RegisterStore() as command:
             return decide_register_store(state, command)
         case commands.FenceStore() as command:

@@ -1,4 +1,4 @@
-"""Creates and alters the cluster; creates, alters and deletes topics; adds partitions (N-03)."""
+"""Creates and alters the cluster; creates, alters, promotes and deletes topics; adds partitions (N-03)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sparklog.core.commands import (
     CreateTopic,
     DeleteTopic,
     NewStore,
+    PromoteTopic,
 )
 from sparklog.core.config.cluster_config import (
     effective_cluster,
@@ -22,6 +23,7 @@ from sparklog.core.config.cluster_config import (
     topic_defaults,
 )
 from sparklog.core.config.topic_config import TopicConfig, effective, merge_topic_config, parse_topic_config
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.decide.changes import delay_begins_ms, homes, in_records, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.groups import rebalanced
 from sparklog.core.describe.readable import counted
@@ -33,13 +35,14 @@ from sparklog.core.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    PolicyViolation,
     TopicAlreadyExists,
 )
 from sparklog.core.groups.membership import TopicSize
 from sparklog.core.lookup import existing_topic
 from sparklog.core.names.store_addresses import check_store_address
 from sparklog.core.names.store_ids import check_store_ids, check_zone
-from sparklog.core.names.topic_names import check_no_collision, check_not_internal, check_topic_name
+from sparklog.core.names.topic_names import MAX_LENGTH, check_no_collision, check_not_internal, check_topic_name
 from sparklog.core.placement.assignment import Assignment, assign
 from sparklog.core.records import (
     At,
@@ -52,12 +55,14 @@ from sparklog.core.records import (
     TopicAltered,
     TopicCreated,
     TopicDeleted,
+    TopicPromoted,
 )
 from sparklog.core.replication.partition import Replication, ReplicationChange, created
 from sparklog.core.replication.partition_change import PartitionChange, change_from
+from sparklog.core.replication.promotion import promoted
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState
-from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import KafkaTopic, Offset, PartitionIndex, TopicId, TopicPartition
 
 MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one entry
 
@@ -105,8 +110,10 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
         factor = defaults.default_replication_factor if factor is None else factor
         assignment = _spread(state, state.next_topic_id, partitions, factor)
     topic_id = TopicId(state.next_topic_id)
+    if command.mirror_of is not None:
+        _check_mirror(command.mirror_of)
     return (
-        TopicCreated(topic_id, command.name, config, assignment),
+        TopicCreated(topic_id, command.name, config, assignment, command.mirror_of),
         *_first_leaders(state, topic_id, 0, assignment),
         *rebalanced(state, command.name, TopicSize(topic_id, len(assignment))),
     )
@@ -206,6 +213,41 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tu
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
     delete_after_ms = delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms
     return (TopicDeleted(topic.topic_id, delete_after_ms), *rebalanced(state, topic.name, None))
+
+
+def decide_promote_topic(state: ClusterState, command: PromoteTopic) -> tuple[Record, ...]:
+    """Make an ordinary topic of a mirrored one: each partition continues at its end, in a new leader epoch.
+
+    Raises PolicyViolation if the topic is not mirrored, InvalidInput unless there is one end for each partition, and
+    the errors of `promoted` for the first partition that refuses.
+    """
+    topic = existing_topic(state, command.topic_id)
+    if topic.mirror_of is None:
+        raise PolicyViolation(f"wanted a mirrored topic to promote, found {topic.name}, which mirrors no Kafka topic")
+    if len(command.ends) != topic.partitions:
+        raise InvalidInput(
+            f"topic {topic.name} has {counted(topic.partitions, 'partition')}: wanted an end for each of them, found "
+            f"{len(command.ends)}"
+        )
+    if max(command.ends) > OFFSETS_END:
+        raise InvalidInput(f"an offset is at most {OFFSETS_END}, found {max(command.ends)}")
+
+    def with_end(end: Offset, replicas: Replication, config: TopicConfig) -> Replication:
+        return promoted(replicas, end, config.min_insync_replicas)
+
+    keys = (TopicPartition(topic.topic_id, PartitionIndex(index)) for index in range(topic.partitions))
+    ends = list(zip(keys, command.ends, strict=True))
+    return (TopicPromoted(topic.topic_id), *of_each(state, ends, with_end, together=True))
+
+
+def _check_mirror(source: KafkaTopic) -> None:
+    check_topic_name(source.topic)
+    for what, text in (("cluster id", source.cluster_id), ("topic id", source.topic_id)):
+        if not 1 <= len(text) <= MAX_LENGTH or not text.isprintable() or text != text.strip():
+            raise InvalidInput(
+                f"a mirrored topic names the {what} of its Kafka topic: wanted 1 to {MAX_LENGTH} printable characters "
+                f"without a space at either end, found {text!r}"
+            )
 
 
 def _check_count(partitions: int) -> None:

@@ -92,6 +92,11 @@ def _check_slice(new: NewSlice, owner: NewObject) -> None:
     batches = 0 <= new.first_batch and 0 < new.batches and new.first_batch + new.batches < _INT32_END
     if not (0 < new.records < _RECORDS_END and batches and times):
         raise InvalidInput(f"a slice has records, batches and an ascending pair of timestamps, found {new}")
+    is_named = new.offsets is not None
+    if is_named != (new.timestamp_source is not None) or (is_named and owner.kind is ObjectKind.SEGMENT):
+        raise InvalidInput(
+            f"only an append to a mirrored topic names offsets, with the source of its timestamps, found {new}"
+        )
     if new.producer is not None:
         _check_span(new.producer, new.records)
 

@@ -19,6 +19,7 @@ from sparklog.core.commands import (
     CreateTopic,
     DeleteGroups,
     DeleteTopic,
+    PromoteTopic,
 )
 from sparklog.core.config.cluster_config import cluster_key, topic_defaults
 from sparklog.core.config.key import ConfigValue, text_of
@@ -34,13 +35,16 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, StoreId, TopicPartition
 
 Row = Mapping[str, object]
-Described = CreateTopic | AddPartitions | AlterTopic | AlterCluster | DeleteTopic | CommitOffsets | DeleteGroups
+Described = (
+    CreateTopic | AddPartitions | AlterTopic | AlterCluster | DeleteTopic | PromoteTopic | CommitOffsets | DeleteGroups
+)
 
 _DONE: Final = {
     "add": "added",
     "change": "changed",
     "create": "created",
     "delete": "deleted",
+    "promote": "promoted",
     "reset": "reset",
     "seal": "sealed",
 }
@@ -89,6 +93,8 @@ def planned_change(state: ClusterState, command: Described, records: Sequence[Re
             return _new_cluster_config(state, command, _first(records, ClusterAltered))
         case DeleteTopic():
             return _topic_deletion(state, command, _first(records, TopicDeleted))
+        case PromoteTopic():
+            return _promotion(state, command)
         case CommitOffsets():
             return _reset(state, command)
         case DeleteGroups():
@@ -187,6 +193,26 @@ def _topic_deletion(state: ClusterState, command: DeleteTopic, deleted: TopicDel
         rows=tuple(
             {"group": lag.group.name, "lag": lag.lag_records}
             for lag in group_lags(state).in_topic(command.topic_id, _GROUPS)
+        ),
+    )
+
+
+def _promotion(state: ClusterState, command: PromoteTopic) -> PlannedChange:
+    topic = state.topics[command.topic_id]
+    partitions = state.partitions_of(topic)
+    return PlannedChange(
+        commands=(command,),
+        verb="promote",
+        what=f"topic {topic.name}, the mirror of {topic.mirror_of}, to an ordinary topic",
+        rows=tuple(
+            {
+                "partition": partition.partition,
+                "log_end": partition.next_offset,
+                "end": end,
+                "empty_offsets": end - partition.next_offset,
+                "leader_epoch": partition.replication.leader_epoch + 1,
+            }
+            for partition, end in zip(partitions, command.ends, strict=True)
         ),
     )
 

@@ -42,6 +42,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
         case records.PartitionsAdded():
             added = counted(len(record.assignment), "partition")
             return f"{added} added to {names.get(record.topic_id, f'topic id {record.topic_id}')}"
+        case records.TopicPromoted():
+            return f"{names.get(record.topic_id, f'topic id {record.topic_id}')} promoted: it is no longer mirrored"
         case records.TopicDeleted():
             return f"topic id {record.topic_id} deleted"
         case records.LossReported():

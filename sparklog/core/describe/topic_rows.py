@@ -107,7 +107,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as a whole. `state` is that of its worst partition; see `PartitionRow`.
 
     `records`, `size_bytes` and `segments` are sums over its partitions; `oldest_us` and `newest_us` are the smallest
-    and the largest of their times. `replication_factor`: the number of replicas of its first partition.
+    and the largest of their times. `replication_factor`: the number of replicas of its first partition. `mirror_of`:
+    the Kafka topic that a mirrored topic mirrors, with its cluster and its id; null for all other topics.
     """
 
     topic: str
@@ -120,6 +121,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     oldest_us: int | None
     newest_us: int | None
     created_ms: int
+    mirror_of: str | None
 
 
 class TopicRow(TopicSummary, frozen=True, kw_only=True):
@@ -247,6 +249,7 @@ def _summary(state: ClusterState, topic: Topic, contents: LogContents) -> TopicS
         oldest_us=min((at_us for at_us in contents.oldest_us if at_us is not None), default=None),
         newest_us=max((at_us for at_us in contents.newest_us if at_us is not None), default=None),
         created_ms=topic.created_ms,
+        mirror_of=None if topic.mirror_of is None else str(topic.mirror_of),
     )
 
 

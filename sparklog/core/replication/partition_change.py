@@ -19,7 +19,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
     """New values for fields of a partition's `Replication`. Unset fields stay as they are.
 
     The slices from `forgotten_from` on are forgotten, along with the sequences, results and application versions of
-    their writes (rule E4).
+    their writes (rule E4). `next_offset` is set only by the promotion of a mirrored topic.
     """
 
     topic_id: TopicId
@@ -30,6 +30,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
     version: int | UnsetType = UNSET
     isr: tuple[StoreId, ...] | UnsetType = UNSET
     log_ends: tuple[Offset, ...] | UnsetType = UNSET
+    next_offset: Offset | UnsetType = UNSET
     high_watermark: Offset | UnsetType = UNSET
     epochs: EpochHistory | UnsetType = UNSET
     elr: tuple[StoreId, ...] | UnsetType = UNSET

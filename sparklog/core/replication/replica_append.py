@@ -17,7 +17,6 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.reassignment import settled_ending_moves
-from sparklog.core.row_offsets import offset_after
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
@@ -38,9 +37,9 @@ class Acks(IntEnum):
 
 
 class HeldSlice(msgspec.Struct, frozen=True):
-    """One slice of an append: the number of its records, and the live stores that hold its object."""
+    """One slice of an append: the number of its offsets, and the live stores that hold its object."""
 
-    records: int
+    offsets: int
     holders: frozenset[StoreId]
 
 
@@ -96,7 +95,7 @@ def append(
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
     if any(value.leader not in slice_.holders for slice_ in slices):
         raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, found slices that are not")
-    end = offset_after(value.next_offset, sum(slice_.records for slice_ in slices))
+    end = Offset(value.next_offset + sum(slice_.offsets for slice_ in slices))
     log_ends = tuple(
         _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
         for store, log_end in zip(value.replicas, value.log_ends, strict=True)
@@ -139,7 +138,7 @@ def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Of
     for slice_ in slices:
         if store not in slice_.holders:
             break
-        log_end = offset_after(log_end, slice_.records)
+        log_end = Offset(log_end + slice_.offsets)
     return log_end
 
 

@@ -14,7 +14,8 @@
 Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
-10. A new leader opens exactly the next epoch, at the next offset that the partition had before.
+10. A new leader opens exactly the next epoch, at the next offset that the partition had before. If the leader stays,
+    the epoch may begin above that: a mirrored topic was promoted.
 11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
 12. The history has no epoch that it did not have before, except the one that a new leader opened.
 
@@ -100,7 +101,10 @@ def violations(before: Replication, after: Replication, min_isr: int) -> Iterato
     if opened is None:
         if after.leader is not None and after.leader != before.leader:
             yield f"10: {after.leader} follows {before.leader} in the same epoch {after.leader_epoch}"
-    elif opened != (before.leader_epoch + 1, before.next_offset) or after.leader is None:
+    elif after.leader is None or opened not in (
+        (before.leader_epoch + 1, before.next_offset),
+        (before.leader_epoch + 1, after.next_offset if after.leader == before.leader else before.next_offset),
+    ):
         yield f"10: {after.leader} opens {opened}, before was {before.leader_epoch} up to {before.next_offset}"
     fell = any(after.log_end(store) < before.log_end(store) for store in set(before.replicas) & set(after.replicas))
     changed = fell or _stores(before) != _stores(after)

@@ -2,6 +2,9 @@
 
 A stored batch that is large enough is copied without decoding. Smaller neighbours are decoded and joined. Either way
 the checksum is verified first. Append times are written into the timestamp column.
+
+If a mirror has left some offsets of the slices without a record, the offset of each record is stored with it, as by a
+compaction.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged
 from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.row_offsets import is_dense
 from sparklog.core.types import Offset, OffsetRange, TimestampSource, UploadId
 from sparklog.log.batch import EncodedBatch, decodings, verify
 from sparklog.log.cluster_stores import Stores
@@ -23,6 +27,7 @@ from sparklog.log.read.object_reader import index_of_slice
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read.read_errors import unreadable
 from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.rewrite.segment_compaction import compact
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.object_store import ObjectStore
@@ -39,13 +44,15 @@ def rewrite(
 ) -> Rewritten:
     """Upload the records of the slices as sealed segments, to the holders of `target`, by `lanes`.
 
-    There is at least one slice, and each begins where the one before it ends. All are dense (every offset has a
-    record), and have the same `Origin`. A segment holds at most `segment_bytes` of stored batches, or a single batch of
-    one record. In the result, the holders of a segment are the stores that took it.
+    There is at least one slice, and each begins where the one before it ends. All have the same `Origin`. The segments
+    are dense if all slices are; otherwise they store offsets. A segment holds at most `segment_bytes` of stored
+    batches, or a single batch of one record. In the result, the holders of a segment are the stores that took it.
 
     Raises DataLoss, Damaged, StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload
     raises if every store fails. Segments uploaded before the error become orphans.
     """
+    if not all(is_dense(part.slice) for part in slices):
+        return compact(slices, None, target, stores, lanes, new_upload_id)
     first = slices[0].slice
     append_time_ms = max(part.slice.append_time_ms for part in slices)
     with SegmentsWriter(target, lanes, first.start, new_upload_id) as writer:
@@ -53,7 +60,8 @@ def rewrite(
         for part in slices:
             overlaid = part.slice.timestamp_source is TimestampSource.APPEND_TIME
             for stored in _stored_batches(part, target.topic, stores):
-                if not overlaid and COPIED_BATCH_BYTES <= stored.batch.message.size <= target.segment_bytes:
+                may_copy = not overlaid and stored.schema is RAW_SCHEMA
+                if may_copy and COPIED_BATCH_BYTES <= stored.batch.message.size <= target.segment_bytes:
                     writer.copy(stored.batch)
                     continue
                 writer.add(with_append_time(stored.rows(), part.slice))
@@ -75,16 +83,18 @@ def reads_of(slices: Sequence[SliceToRead]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StoredBatch:
-    """A stored batch whose checksum was verified, with its position in the object `key`."""
+    """A stored batch whose checksum was verified, with its position in the object `key`, which has this schema."""
 
     key: str
     position: int
     batch: EncodedBatch
+    schema: pa.Schema
 
     def rows(self) -> pa.RecordBatch:
         """Decode the records, with the columns of `RAW_SCHEMA`."""
         message = self.batch.message
-        (decoding,) = decodings(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
+        crcs, columns = [self.batch.crc32c], RAW_SCHEMA.names
+        (decoding,) = decodings(self.key, self.position, message, [message.size], crcs, columns, self.schema)
         return decoding()
 
 
@@ -121,4 +131,4 @@ def _batches_from(
                 int(of.crc32c[row]),
             )
             verify(batch.message, batch.crc32c, "record batch", key, position)
-            yield Offset(int(index.offsets.ends[row])), _StoredBatch(key, position, batch)
+            yield Offset(int(index.offsets.ends[row])), _StoredBatch(key, position, batch, of.object_schema)

@@ -26,6 +26,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
+from sparklog.log.records_schema import RAW_SCHEMA
 from sparklog.log.write.open_object import OpenObject, not_yet_written
 from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.routing import PartitionRows
@@ -62,7 +63,7 @@ class ObjectsWriter:
     Within a partition, records keep the order in which they were added, even across objects. `written` has the uploaded
     objects in the order of writing, each with its slices, ascending by partition. An object is added to it when `task`
     has waited for its upload. A slice's `object_index` is a position in this list. `new_upload_id` is called once for
-    each attempt to upload an object.
+    each attempt to upload an object. Rows and objects have the columns of `schema`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ObjectsWriter:
         *,
         new_upload_id: Callable[[], UploadId],
         compression: str,
+        schema: pa.Schema = RAW_SCHEMA,
     ) -> None:
         self.written: list[tuple[NewObject, list[NewSlice]]] = []
         self._lanes = lanes
@@ -84,7 +86,8 @@ class ObjectsWriter:
         self._holders = holders
         self._has_one_store = len(holders) == 1
         self._new_upload_id = new_upload_id
-        self._encoder = BatchEncoder(compression)
+        self._schema = schema
+        self._encoder = BatchEncoder(compression, schema)
         self._pending: dict[PartitionIndex, _Pending] = {}
         self._pending_bytes = 0
         self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
@@ -225,7 +228,7 @@ class ObjectsWriter:
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
         again = None if streamed else self._new_upload_id
-        return OpenObject(self._lanes, named, target.topic, here=here, new_upload_id=again)
+        return OpenObject(self._lanes, named, target.topic, here=here, new_upload_id=again, schema=self._schema)
 
 
 class TaskObjects:

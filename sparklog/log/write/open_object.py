@@ -18,6 +18,7 @@ from sparklog.core.types import (
     NewSlice,
     ObjectKind,
     Offset,
+    OffsetRange,
     PartitionIndex,
     TopicId,
     UploadId,
@@ -188,8 +189,10 @@ def not_yet_written(
 def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
     """Return the slices of a whole object, one for each of its partitions, in the order of their bytes.
 
-    `object_index`: the object's position in the list of objects of the command that is to name it.
+    `object_index`: the object's position in the list of objects of the command that is to name it. If an append object
+    stores offsets, its slices name them, from the first record to the last one.
     """
+    named_offsets = named.kind is ObjectKind.APPEND and index.base_offset is not None
     firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
     ends = np.append(firsts[1:], len(index))
     slices = []
@@ -207,6 +210,13 @@ def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlic
                 batches=end - first,
                 min_timestamp_us=int(index.min_timestamp_us[first:end].min()),
                 max_timestamp_us=int(index.max_timestamp_us[first:end].max()),
+                offsets=_offsets(index, first, end) if named_offsets else None,
             )
         )
     return slices
+
+
+def _offsets(index: Index, first: int, end: int) -> OffsetRange:
+    assert index.base_offset is not None
+    assert index.last_offset is not None
+    return OffsetRange(Offset(int(index.base_offset[first])), Offset(int(index.last_offset[end - 1]) + 1))

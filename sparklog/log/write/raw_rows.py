@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.log.batch import with_headers
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
 from sparklog.log.write.row_sizes import Sizes
 
 
@@ -39,5 +40,6 @@ def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(pieces) == 1:
         return pieces[0]
     if len({piece.num_columns for piece in pieces}) > 1:
-        pieces = [with_headers(piece) for piece in pieces]
+        schema = COMPACTED_SCHEMA if "offset" in pieces[0].schema.names else RAW_SCHEMA
+        pieces = [with_headers(piece, schema) for piece in pieces]
     return pa.concat_batches(pieces)

@@ -28,7 +28,7 @@ Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """Rows of one partition: the columns of `RAW_SCHEMA`, without the headers if all are null.
+    """Rows of one partition: the columns of `RAW_SCHEMA`, without the headers if all are null, maybe with `offset`.
 
     `size_bytes` counts keys, values and headers, and HEADER_BYTES more for each header.
     """
@@ -63,6 +63,7 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[PartitionRows]:
     """Split rows of one topic by partition, ascending. `rows` are as `records_schema.canonical` returns them.
 
+    They may have a column `offset`, which is kept.
     `sticky` is the partition for rows with neither a partition nor a key. Partitions without rows are left out. Rows
     already grouped by partition are sliced without a copy; others are first copied into that order. Raises
     UnknownTopicOrPartition for a partition out of range.

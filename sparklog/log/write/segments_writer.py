@@ -1,8 +1,8 @@
 """Write records as sealed segments of one partition, to several stores at once.
 
 A segment is written batch by batch, never held whole in memory. Small neighbouring batches are joined to about 1 MiB.
-If `segment.bytes` is small, batches are cut so that no segment exceeds it. A roll writes dense segments. A compaction
-writes segments that store the offset of each record.
+If `segment.bytes` is small, batches are cut so that no segment exceeds it. A roll writes dense segments, unless a
+mirror left offsets empty. A compaction writes segments that store the offset of each record.
 """
 
 from __future__ import annotations

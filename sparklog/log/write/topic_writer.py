@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
-from sparklog.log.records_schema import TIMESTAMP
+from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
 from sparklog.log.write.objects_writer import ObjectsWriter, TaskObjects, WriteTarget
 from sparklog.log.write.raw_rows import cuts
 from sparklog.log.write.routing import split
@@ -29,7 +29,8 @@ class TopicWriter:
 
     Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once for each added batch
     with null timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records;
-    with each call of `split_gathered` it moves to the next partition.
+    with each call of `split_gathered` it moves to the next partition. With `COMPACTED_SCHEMA`, rows have a column
+    `offset`, which is stored.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TopicWriter:
         now_us: Callable[[], int],
         sticky: int = 0,
         compression: str = "zstd",
+        schema: pa.Schema = RAW_SCHEMA,
     ) -> None:
         self._objects = objects
         self._task = objects.memory
@@ -52,6 +54,7 @@ class TopicWriter:
         self._now_us = now_us
         self._sticky = sticky
         self._compression = compression
+        self._schema = schema
         self._rows_to_gather = self._limits.rows_to_gather(target.partitions)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
@@ -163,6 +166,7 @@ class TopicWriter:
                 holders,
                 new_upload_id=self._new_upload_id,
                 compression=self._compression,
+                schema=self._schema,
             )
             self._objects.writers.append(writer)
         return writer

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from sparklog.client.cluster import connect
 from tests.cli.conftest import Cli
 from tests.cli.replicated import said_by
+from tests.client.mirrored_topic import SOURCE, MirroredTopic
 
 
 def test_a_topic_is_created_described_altered_and_deleted(sparklog: Cli) -> None:  # M: N-03
@@ -85,6 +87,7 @@ def test_topics_are_listed_by_name_with_their_size(orders: Cli) -> None:
         "newest_ms": None,
     }
     assert bills.pop("created_ms") > 0
+    assert bills.pop("mirror_of") is None
     assert bills == {"topic": "bills", "topic_id": 2, "state": "in sync", **counts}
     assert (found["topic"], found["records"], found["size_bytes"] > 0) == ("orders", 3, True)
     assert [line.split()[0] for line in orders("topic", "list").out.splitlines()] == ["topic", "bills", "orders"]
@@ -189,3 +192,32 @@ def test_an_assignment_that_can_not_be_is_refused(replicated: Cli, arguments: st
         assert (said.code, said.out) == (2, "")
         assert text in said.err
     assert said_by(replicated) == before
+
+
+def test_a_mirrored_topic_is_promoted(sparklog: Cli) -> None:
+    with connect(sparklog.url) as cluster:
+        MirroredTopic(cluster).create(partitions=2).append([2, 3], end=5)
+    assert sparklog.json("topic", "describe", "t")["mirror_of"] == str(SOURCE)
+    assert f"mirror of           {SOURCE}" in sparklog("topic", "describe", "t").out
+    said = sparklog("topic", "promote", "t", "--end", "0=9", "--dry-run")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[0].split("  ")[0] == "partition"
+    assert said.out.splitlines()[1].split() == ["0", "5", "9", "4", "1"]
+    assert said.out.splitlines()[-1].startswith("would promote topic t, the mirror of orders in Kafka cluster kafka-1")
+    assert sparklog.json("topic", "describe", "t")["mirror_of"] == str(SOURCE)
+    assert sparklog.json("topic", "promote", "t", "--end", "0=9")["partitions"][0]["end"] == 9
+    found = sparklog.json("topic", "describe", "t")
+    assert (found["mirror_of"], [each["log_end"] for each in found["partitions"]]) == (None, [9, 0])
+    again = sparklog("topic", "promote", "t")
+    assert (again.code, "wanted a mirrored topic to promote" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize("end", ["0", "0=", "=5", "x=5", "0=5x", "0=-1"])
+def test_an_end_is_an_offset_of_a_partition(orders: Cli, end: str) -> None:
+    said = orders("topic", "promote", "orders", "--end", end)
+    assert said.code == 2
+    assert "--end: wanted" in said.err
+
+
+def test_a_partition_has_one_end(orders: Cli) -> None:
+    assert "once for each partition" in orders("topic", "promote", "orders", "--end", "0=5", "--end", "00=6").err

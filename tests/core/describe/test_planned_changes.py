@@ -12,12 +12,14 @@ from sparklog.core.commands import (
     CreateTopic,
     DeleteGroups,
     DeleteTopic,
+    PromoteTopic,
 )
 from sparklog.core.describe.planned_changes import Described, PlannedChange, deletion_of_records, planned_change
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.maintenance.record_deletion import plan_record_deletion
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex
 from tests.core.decided_log import TOPIC, A, B, DecidedLog
+from tests.core.mirrored_log import MirroredLog
 from tests.core.state_contents import contents
 
 LATER = "the first job that runs after 1970-01-01T00:01:01.000Z deletes"
@@ -95,6 +97,21 @@ def test_a_topic_goes_with_its_records_and_its_objects_later(log: DecidedLog) ->
 
 def test_a_topic_without_objects_says_nothing_of_them() -> None:
     assert planned(DecidedLog(), DeleteTopic(TOPIC)).would == "would delete topic orders with 0 records (0 B)"
+
+
+def test_a_mirror_becomes_an_ordinary_topic_at_these_ends() -> None:
+    log = MirroredLog()
+    log.submit(log.named(2, 0, 5))
+    change = planned(log, PromoteTopic(TOPIC, (Offset(8), Offset(0))))
+    assert change.would == (
+        "would promote topic orders, the mirror of orders in Kafka cluster kafka-1 (topic id "
+        "0c5f1f4e-8a55-4b53-9d0c-6c4b2b1b7a10), to an ordinary topic"
+    )
+    assert change.done.startswith("promoted topic orders")
+    assert change.rows == (
+        {"partition": 0, "log_end": 5, "end": 8, "empty_offsets": 3, "leader_epoch": 1},
+        {"partition": 1, "log_end": 0, "end": 0, "empty_offsets": 0, "leader_epoch": 1},
+    )
 
 
 def test_records_go_below_the_new_log_starts(log: DecidedLog) -> None:

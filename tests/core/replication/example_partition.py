@@ -49,8 +49,8 @@ def stores(*names: str) -> tuple[StoreId, ...]:
     return tuple(StoreId(name) for name in names)
 
 
-def held(records: int, by: str) -> HeldSlice:
-    return HeldSlice(records, frozenset(stores(*by)))
+def held(offsets: int, by: str) -> HeldSlice:
+    return HeldSlice(offsets, frozenset(stores(*by)))
 
 
 def ends(value: Replication) -> str:

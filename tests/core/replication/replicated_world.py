@@ -21,6 +21,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.replication.election import elect, elect_store, take_over
 from sparklog.core.replication.isr import LogEndReport, drop_lagging, report
 from sparklog.core.replication.partition import Replication, ReplicationChange, created
+from sparklog.core.replication.promotion import promoted
 from sparklog.core.replication.reassignment import move
 from sparklog.core.replication.replica_append import Acks, HeldSlice, append, committed
 from sparklog.core.replication.replica_invariants import check, check_rewrite, check_step
@@ -48,7 +49,7 @@ class Upload:
     """What a writer uploaded, before its commit: where it is, and the epoch its plan named."""
 
     object: int
-    records: int
+    offsets: int
     holders: tuple[Holder, ...]
     epoch: LeaderEpoch
 
@@ -103,13 +104,13 @@ class World:
 
     # ---- writers --------------------------------------------------------------------------------
 
-    def upload(self, records: int, stores: Iterable[StoreId]) -> Upload:
+    def upload(self, offsets: int, stores: Iterable[StoreId]) -> Upload:
         number = self.number()
         uploaded = tuple(store for store in stores if store in self.reachable)
         for store in uploaded:
             self.held[store].add(number)
         holders = tuple(Holder(store, self.registrations[store]) for store in uploaded)
-        return Upload(number, records, holders, self.value.leader_epoch)
+        return Upload(number, offsets, holders, self.value.leader_epoch)
 
     def commit(self, written: Upload, acks: Acks, *, pull: bool = False, takes_over: bool = False) -> bool:
         """Whether the write was accepted. `takes_over`: embedded, a holder may become the leader in the same entry."""
@@ -121,7 +122,7 @@ class World:
         def decide() -> Replication:
             taken = take_over(before, named, self.min_isr) if takes_over else before
             under = taken.leader_epoch if takes_over and epoch == before.leader_epoch else epoch
-            slices = [HeldSlice(written.records, frozenset(named))]
+            slices = [HeldSlice(written.offsets, frozenset(named))]
             return append(taken, slices, acks, LeaderEpoch(under), self.min_isr, pull=pull)
 
         after = self.attempt(f"commit acks={acks.name}{' takes over' * takes_over}", decide)
@@ -129,7 +130,7 @@ class World:
             return False
         acknowledged = acks is Acks.ALL and not pull
         start = before.next_offset
-        self.slices.append(LiveSlice(start, start + written.records, written.object, written.holders, acknowledged))
+        self.slices.append(LiveSlice(start, start + written.offsets, written.object, written.holders, acknowledged))
         if acks is Acks.ALL and pull:
             self.waiting.add(written.object)
         if acknowledged:
@@ -267,6 +268,11 @@ class World:
             self.change("retain", lambda: move_log_start(self.value, Offset(to), self.end_of_gap(to)))
             self.delete(each.object for each in self.slices if each.end <= to)
             self.slices = [each for each in self.slices if each.end > to]
+
+    def promote(self, empty: int) -> None:
+        """A mirror of Kafka ends, `empty` offsets behind its last record."""
+        end = Offset(self.value.next_offset + empty)
+        self.change("promote", lambda: promoted(self.value, end, self.min_isr))
 
     def change_min_isr(self, min_isr: int) -> None:
         self.min_isr = min_isr

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.promotion import promoted
 from sparklog.core.replication.replica_invariants import broken, check, check_step, violations
-from sparklog.core.types import LeaderEpoch
+from sparklog.core.types import LeaderEpoch, Offset
 from tests.core.replication.example_partition import offsets, partition, stores
 
 SOUND = partition({"a": 9, "b": 7, "c": 5}, "ab", hw=7, start=2, epochs=((1, 2), (3, 6)), lost=((3, 4), (5, 6)))
@@ -73,6 +74,8 @@ def test_a_broken_value_is_seen(number: int, changes: dict[str, Any]) -> None:
         (10, {"leader_epoch": 5, "epochs": ((1, 2), (3, 6), (5, 9))}),
         (10, {"leader_epoch": 4, "epochs": ((1, 2), (3, 6), (4, 8))}),
         (10, {"leader_epoch": 4, "epochs": ((1, 2), (3, 6), (4, 9)), "leader": None}),
+        (10, {"leader_epoch": 4, "epochs": ((1, 2), (3, 6), (4, 12)), "leader": "b", "next_offset": 12}),
+        (10, {"leader_epoch": 4, "epochs": ((1, 2), (3, 6), (4, 11)), "next_offset": 12}),
         (11, {"isr": stores("a")}),
         (11, {"adding": stores("c")}),
         (11, {"log_ends": (9, 7, 4)}),
@@ -91,3 +94,8 @@ def test_a_wrong_step_is_seen(number: int, changes: dict[str, Any]) -> None:
 def test_a_step_may_open_the_next_epoch_and_the_next_version() -> None:
     epochs = ((LeaderEpoch(1), 2), (LeaderEpoch(4), 9))
     check_step(SOUND, with_changes(SOUND, leader="b", leader_epoch=4, epochs=epochs, isr=stores("b"), version=8), 2)
+
+
+def test_a_promotion_may_open_its_epoch_behind_a_gap() -> None:
+    check_step(SOUND, promoted(SOUND, Offset(12), 2), 2)
+    check(promoted(SOUND, Offset(12), 2), 2)
