@@ -164,6 +164,8 @@ def test_stores_that_all_hang_do_not_hold_a_write_up_for_ever(stores: ScriptedSt
     lanes = stores.lanes()
     made = upload(lanes, *ABC)
     assert all(hung.reached.wait(60) for hung in hanging)
+    while A not in lanes.failures():
+        time.sleep(0.001)
     stores.clock.ready = stores.clock.stalled = lambda: True
     with pytest.raises(StoreUnavailable) as raised:
         made.holders()
