@@ -70,9 +70,9 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class KafkaTopic(msgspec.Struct, frozen=True):
     """A topic of a Kafka cluster: the cluster's id, the topic's name, and the topic's id, a uuid as text (KIP-516)."""
 
-    cluster_id: Name
-    topic: Name
-    topic_id: Name
+    cluster_id: str
+    topic: str
+    topic_id: str
 
     def __str__(self) -> str:
         return f"{self.topic} in Kafka cluster {self.cluster_id} (topic id {self.topic_id})"

@@ -27,6 +27,9 @@ IN_RECORDS = {
     ("Application", "run"),
     ("Application", "made_of"),
     ("OffsetToCommit", "metadata"),
+    ("KafkaTopic", "cluster_id"),
+    ("KafkaTopic", "topic"),
+    ("KafkaTopic", "topic_id"),
 }
 MIB = 2**20
 

@@ -215,14 +215,14 @@ def never_committed(cluster: Cluster) -> Append:
 
 def as_slice(command: Append) -> Slice:
     (new,) = command.slices
-    fields = {name: getattr(new, name) for name in NewSlice.__struct_fields__ if name != "object_index"}
+    fields = {name: getattr(new, name) for name in set(NewSlice.__struct_fields__) & set(Slice.__struct_fields__)}
+    fields["timestamp_source"] = TimestampSource.CREATE_TIME
     return Slice(
         **fields,
         start=Offset(0),
         end=Offset(new.records),
         object_number=ObjectNumber(0),
         append_time_ms=0,
-        timestamp_source=TimestampSource.CREATE_TIME,
         leader_epoch=LeaderEpoch(0),
     )
 
