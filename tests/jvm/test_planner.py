@@ -99,7 +99,7 @@ def test_a_planner_that_is_stopped_is_named(ask: Ask) -> None:
 
 def test_a_planner_that_answers_pings_has_time(ask: Ask) -> None:
     """It answers twice as many pings as it may leave out before it answers the request."""
-    assert ask(IS_BUSY) == '"at last"'
+    assert ask(IS_BUSY, "once") == '"at last"'
 
 
 def test_a_request_is_repeated_once_if_it_changes_nothing(ask: Ask) -> None:

@@ -109,7 +109,7 @@ class Requests:
         if self.begun and left.read_text() == "1":
             left.write_text("0")
             os.close(0)
-            time.sleep(5)
+            time.sleep(15)  # longer than Java waits for its end
             return b""
         payload = sys.__stdin__.buffer.read(length)
         self.begun = b'"name":"plan_write"' in payload
