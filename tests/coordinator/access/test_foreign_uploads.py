@@ -215,7 +215,8 @@ def never_committed(cluster: Cluster) -> Append:
 
 def as_slice(command: Append) -> Slice:
     (new,) = command.slices
-    fields = {name: getattr(new, name) for name in NewSlice.__struct_fields__ if name != "object_index"}
+    own = {"object_index", "offsets", "timestamp_source"}
+    fields = {name: getattr(new, name) for name in NewSlice.__struct_fields__ if name not in own}
     return Slice(
         **fields,
         start=Offset(0),
