@@ -385,6 +385,15 @@ def test_the_records_after_one_that_is_too_large_are_shown(cluster: Cluster, mon
     assert "partition 1 can't be read further: RECORD_TOO_LARGE: offsets [1, 2)" in page.text
 
 
+def test_downloads_that_are_not_read_yet_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.append("orders", rows(["v" * 500_000], 1))
+    monkeypatch.setattr(record_routes, "MOST_REPLIES", 400_000)
+    asked = Asked(cluster)
+    assert asked.answer("/topics/orders/messages", partition=0, format="jsonl").status == 200
+    answer = asked.answer("/topics/orders/messages", partition=1, format="jsonl")
+    assert (answer.status, b"COORDINATOR_NOT_AVAILABLE: replies of" in answer.body) == (503, True)
+
+
 @pytest.mark.parametrize(("order", "shown"), [("oldest", [(1, 0)]), ("newest", [(1, 2)])])
 def test_a_record_with_very_many_headers_is_a_sentence_and_not_converted(
     cluster: Cluster, order: str, shown: list[Place]

@@ -85,8 +85,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "http-append-base64",
         "Text that is no base64 is refused, not read in part.",
         _APPENDS,
-        "strict_mode=True",
-        "strict_mode=False",
+        "            if binascii.b2a_base64(read, newline=False).decode() == text:",
+        "            if True:",
         (f"{_PRODUCE}test_bad_input_appends_nothing",),
     ),
     Guard(
@@ -308,6 +308,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/coordinator/test_record_page.py::test_headers_count_for_a_page_even_if_they_are_empty",),
     ),
     Guard(
+        "page-download-held",
+        "Downloads count until they are written.",
+        "sparklog/coordinator/page/records/record_routes.py",
+        "                return replies.held_reply(request, download)",
+        "                return download",
+        ("tests/coordinator/test_record_page.py::test_downloads_that_are_not_read_yet_are_bounded",),
+    ),
+    Guard(
         "http-append-headers",
         "No record is appended over HTTP that can't be read over HTTP.",
         "sparklog/wire/record_messages.py",
@@ -370,14 +378,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "int(command_id[:4], 16)",
         "0",
         (f"{_PRODUCE}test_records_with_neither_key_nor_partition_share_a_partition",),
-    ),
-    Guard(
-        "http-append-bits",
-        "Base64 whose last bits belong to no byte is refused.",
-        _APPENDS,
-        "            if binascii.b2a_base64(read, newline=False).decode() == text:",
-        "            if True:",
-        (f"{_PRODUCE}test_bad_input_appends_nothing",),
     ),
     Guard(
         "http-append-coding",

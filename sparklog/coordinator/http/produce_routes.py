@@ -291,8 +291,8 @@ def _cells(record: RecordToAppend, number: int, *, base64: bool) -> tuple[object
         if text is None or not base64:
             return None if text is None else text.encode()
         try:
-            read = binascii.a2b_base64(text, strict_mode=True)
-            if binascii.b2a_base64(read, newline=False).decode() == text:  # else its last bits belong to no byte
+            read = binascii.a2b_base64(text)  # it skips what is no base64, so compare
+            if binascii.b2a_base64(read, newline=False).decode() == text:
                 return read
         except ValueError:
             pass

@@ -81,7 +81,7 @@ class _HeldReply(Response):
     """A response that is written in chunks, no faster than the client reads it."""
 
     def __init__(self, reply: Response, replies: Replies) -> None:
-        super().__init__(reply.body, reply.status_code, media_type=reply.media_type)
+        super().__init__(reply.body, reply.status_code, dict(reply.headers))
         self.headers["cache-control"] = "no-store"
         self._replies = replies
 
