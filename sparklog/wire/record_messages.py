@@ -21,6 +21,7 @@ RECORDS = "/v1/topics/{name}/records"
 
 MOST_APPENDED = 10_000  # records in a request
 MOST_READ = 10_000  # records in a reply
+MOST_HEADERS = 10_000  # of a record
 MOST_READ_BYTES = 8 * 2**20  # of the records in a reply, as JSON
 _Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 _ProducerId = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -57,7 +58,7 @@ class RecordToAppend(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc
 
     value: str | None
     key: str | None = None
-    headers: tuple[RecordHeader, ...] = ()
+    headers: Annotated[tuple[RecordHeader, ...], msgspec.Meta(max_length=MOST_HEADERS)] = ()
     timestamp: _Milliseconds | None = None
     partition: Int32 | None = None
 

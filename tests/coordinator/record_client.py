@@ -49,10 +49,10 @@ class RecordClient:
     ) -> None:
         self.coordinator = coordinator
         self.app = app_of(coordinator.service, access, tuple(map(mask_rule, masks)))
-        self._headers = HEADERS | dict(headers or {})
+        self.headers = HEADERS | dict(headers or {})
 
     async def asked(self, method: str, path: str, body: bytes | None = None, **query: Any) -> Answer:
-        return await request(self.app, method, path, [body or b""], self._headers, urlencode(query))
+        return await request(self.app, method, path, [body or b""], self.headers, urlencode(query))
 
     def ask(self, method: str, path: str, body: bytes | None = None, **query: Any) -> Answer:
         return self.coordinator.run(self.asked(method, path, body, **query))

@@ -34,6 +34,7 @@ from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartit
 from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
 from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
 from sparklog.log.records_schema import STORED_HEADERS
+from sparklog.wire.record_messages import MOST_HEADERS
 from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Asked, Place, Records, rows, searched
 from tests.kit.log import new_cluster
@@ -382,6 +383,38 @@ def test_the_records_after_one_that_is_too_large_are_shown(cluster: Cluster, mon
     page = Asked(cluster).page(partition=1)
     assert page.places == [(1, 4), (1, 3), (1, 2)]
     assert "partition 1 can't be read further: RECORD_TOO_LARGE: offsets [1, 2)" in page.text
+
+
+def test_downloads_that_are_not_read_yet_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.append("orders", rows(["v" * 500_000], 1))
+    monkeypatch.setattr(record_routes, "MOST_REPLIES", 400_000)
+    asked = Asked(cluster)
+    assert asked.answer("/topics/orders/messages", partition=0, format="jsonl").status == 200
+    answer = asked.answer("/topics/orders/messages", partition=1, format="jsonl")
+    assert (answer.status, b"COORDINATOR_NOT_AVAILABLE: replies of" in answer.body) == (503, True)
+
+
+@pytest.mark.parametrize(("order", "shown"), [("oldest", [(1, 0)]), ("newest", [(1, 2)])])
+def test_a_record_with_very_many_headers_is_a_sentence_and_not_converted(
+    cluster: Cluster, order: str, shown: list[Place]
+) -> None:
+    headers = pa.array([None, [{"key": "", "value": b""}] * (MOST_HEADERS + 1), None], HEADERS_TYPE)
+    cluster.append("orders", rows(["a", "b", "c"], 1).append_column("headers", headers))
+    asked = Asked(cluster)
+    page = asked.page(partition=1, order=order)
+    assert (page.status, page.places) == (200, shown)
+    assert "RECORD_TOO_LARGE: orders-1: the record at offset 1 has 10,001 headers" in page.text
+    assert asked.page(partition=1, order="oldest", offset=2).places == [(1, 2)]
+
+
+def test_headers_count_for_a_page_even_if_they_are_empty(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = pa.array([[{"key": "", "value": b""}] * 1_000] * 20, HEADERS_TYPE)
+    cluster.append("orders", rows(["x"] * 20, 1).append_column("headers", headers))
+    monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, shown_bytes=1_000_000))
+    asked = Asked(cluster)
+    pages = list(asked.walk("orders", partition=1, order="oldest", count=20))
+    assert places(iter(pages)) == [(1, offset) for offset in range(20)]
+    assert {len(page.places) for page in pages} == {5}
 
 
 # ---- who may ------------------------------------------------------------------------------------------

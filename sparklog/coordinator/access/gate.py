@@ -47,6 +47,16 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
+def renewed_caller(scope: Scope) -> Caller:
+    """Return the caller of a request that has waited, by the access file in force now.
+
+    Raises AuthenticationFailed if the token is not in that file.
+    """
+    caller = scope["sparklog.caller"] = scope["sparklog.renew"]()
+    assert isinstance(caller, Caller)
+    return caller
+
+
 class Gate:
     """ASGI middleware that passes on only permitted requests.
 
@@ -99,6 +109,7 @@ class Gate:
             await _refusal(request, error, for_people)(scope, receive, send)
             return
         scope["sparklog.caller"] = Caller(principal, address)
+        scope["sparklog.renew"] = lambda: Caller(self._principal(request, for_people), address)
         await self.app(scope, receive, send)
 
     def _route(self, scope: Scope) -> BaseRoute | None:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparklog.client.describe.record_rows import record_rows
-from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
+from sparklog.client.describe.record_rows import before_many_headers, in_runs, record_rows
+from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter, check_query
 from sparklog.coordinator.http.exchange import Bodies, answer, body_of
+from sparklog.coordinator.http.record_replies import MOST_REPLIES, Replies
 from sparklog.coordinator.http.topic_routes import check_topic_for
 from sparklog.coordinator.http.waiting_requests import MAX_WAIT_MS
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
@@ -29,6 +30,7 @@ from sparklog.coordinator.page.records.masks import UNMASKED, Mask, MaskRule, ma
 from sparklog.core.access import Verb
 from sparklog.core.describe.readable import amount, counted
 from sparklog.core.errors import (
+    Damaged,
     DataLoss,
     InconsistentClusterId,
     InvalidInput,
@@ -83,6 +85,22 @@ _MAX_WAIT_MS: Final = Parameter(
 )
 _BASE64: Final = Parameter("base64", "query", "true: keys, values and header values as base64.", default="false")
 
+_TOPIC_ID: Final = Parameter(
+    "topic_id", "query", "The id of the topic: another topic that has the name now is not read.", most=2**63 - 1
+)
+_PARAMETERS: Final = (
+    _NAME,
+    _PARTITION,
+    _OFFSET,
+    _TOPIC_ID,
+    _MAX_RECORDS,
+    _MAX_BYTES,
+    _MAX_WAIT_MS,
+    _BASE64,
+    CHAIN,
+    SEEN,
+)
+
 _encoder: Final = msgspec.json.Encoder()
 _no_body: Final = Bodies(0, 0)
 
@@ -112,20 +130,29 @@ def consume_routes(service: Service, reading: ReaderThreads, masks: Sequence[Mas
     """The endpoint that reads records. `masks`: rules for the parts that no reply has."""
     work = RecordWork(READS, WAITING_READS, busy=f"{counted(READS + WAITING_READS, 'read')} of records wait already")
     clock = SystemClock()
+    replies = Replies(MOST_REPLIES, clock.monotonic_ms)
 
     async def records(request: Request) -> Response:
+        check_query(request, _PARAMETERS)
         name, number, offset = request.path_params["name"], _PARTITION.number(request), _OFFSET.given(request)
         most, most_bytes = _MAX_RECORDS.number(request), _MAX_BYTES.number(request)
         wait_ms, base64 = _MAX_WAIT_MS.number(request), _is_true(request, _BASE64)
+        topic_id = _TOPIC_ID.given(request)
         state = await reading.state(request)
         check_topic_for(request, Verb.READ, name, state)
         await body_of(request, _no_body)  # then only a client that leaves ends a wait early
         topic = topic_of(state, name)
+        if topic_id is not None and topic.topic_id != topic_id:
+            raise UnknownTopicOrPartition(
+                f"wanted topic {name} of id {topic_id}, found id {topic.topic_id}: it was deleted and created again, "
+                "and its offsets begin at 0 again"
+            )
         partition = partition_of(state, topic, number)
         start = partition.log_start if offset is None else Offset(offset)
         if wait_ms and start == partition.high_watermark:
             await _wait(request, state, topic, partition, wait_ms)
             state = service.follower.state
+            check_topic_for(request, Verb.READ, name, state)
             topic = existing_topic(state, topic.topic_id)  # not another one that has the name now
             partition = partition_of(state, topic, number)
 
@@ -135,7 +162,8 @@ def consume_routes(service: Service, reading: ReaderThreads, masks: Sequence[Mas
             limits = RecordLimits(most, most_bytes, clock.monotonic_ms() + TIME_MS)
             return answer(request, read_records(source, start, limits, mask_of(masks, name), base64=base64))
 
-        return read() if start == partition.high_watermark else await work.run(read)
+        reply = read() if start == partition.high_watermark else await work.run(read)
+        return replies.held_reply(request, reply)
 
     async def _wait(request: Request, state: ClusterState, topic: Topic, partition: Partition, wait_ms: int) -> None:
         """Wait until the partition has records from its high watermark on, or for `wait_ms`."""
@@ -154,23 +182,14 @@ def consume_routes(service: Service, reading: ReaderThreads, masks: Sequence[Mas
             "Records of a partition, from an offset on, up to the high watermark",
             needs=Openness.BY_TOPIC,
             gives=RecordsReply,
-            parameters=(
-                _NAME,
-                _PARTITION,
-                _OFFSET,
-                _MAX_RECORDS,
-                _MAX_BYTES,
-                _MAX_WAIT_MS,
-                _BASE64,
-                CHAIN,
-                SEEN,
-            ),
+            parameters=_PARAMETERS,
             errors=(
                 InconsistentClusterId,
                 UnknownTopicOrPartition,
                 OffsetOutOfRange,
                 RecordTooLarge,
                 DataLoss,
+                Damaged,
                 StoreAccessDenied,
             ),
         )
@@ -232,10 +251,12 @@ class _Reading:
         piece = self._up_to_loss(step)
         with closing(self._scan(piece)) as batches:
             for batch in batches:
-                rows = batch.slice(0, self._limits.records - len(self.records))
-                fits = self._add(record_rows(rows, self._source.topic.name, *self._masked()))
-                if not fits or self._is_enough():
-                    return False
+                left = batch.slice(0, self._limits.records - len(self.records))
+                for readable in before_many_headers(left, self._source.topic.name):
+                    for rows in in_runs(readable):
+                        fits = self._add(record_rows(rows, self._source.topic.name, *self._masked()))
+                        if not fits or self._is_enough():
+                            return False
         self.next = max(self.next, piece.end)
         return not self._is_enough()
 

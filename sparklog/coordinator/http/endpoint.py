@@ -6,7 +6,7 @@ interface from the endpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -64,6 +64,14 @@ SEEN = Parameter(
     "The greatest chain position that the client has seen: the answer is no older. Without it, it is the newest.",
     most=10**18,
 )
+
+
+def check_query(request: Request, parameters: Sequence[Parameter] = ()) -> None:
+    """Raise InvalidInput if the query of a request has a parameter that is not one of these."""
+    known = [parameter.name for parameter in parameters if parameter.place == "query"]
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidInput(f"wanted a parameter of {', '.join(known) or 'none'}, found {name[:30]!r}")
 
 
 class Openness(Enum):

@@ -166,12 +166,17 @@ async def decoded(request: Request, decoders: Decoders[T]) -> T:
 
 
 async def body_of(request: Request, bodies: Bodies = _bodies) -> bytes:
-    """The bytes of the body. Raises InvalidInput if the body is too large, or its announced length is not a number.
+    """The bytes of the body.
+
+    Raises InvalidInput if the body is too large or compressed, or its announced length is not a number.
 
     `bodies`: the limits, and the other bodies that share them. Raises TryAgain if they are too large together now, and
     ClientDisconnect if the client has left.
     """
     length, _, _ = _headers(request.scope)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise InvalidInput(f"wanted a body without content-encoding, found {coding[:30]!r}")
     return await _body(length, request.receive, bodies)
 
 

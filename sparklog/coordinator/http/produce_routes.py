@@ -24,7 +24,7 @@ from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.access.submitting import submit_for
-from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
+from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter, check_query
 from sparklog.coordinator.http.exchange import Bodies, Decoders, body_of, decoded
 from sparklog.coordinator.http.topic_routes import check_topic_for
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
@@ -33,6 +33,7 @@ from sparklog.coordinator.leading.service import Service
 from sparklog.core.access import Need, Verb
 from sparklog.core.commands import AllocateProducer, Append, Submission
 from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.decide.append import known_append
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     FencedLeaderEpoch,
@@ -43,6 +44,7 @@ from sparklog.core.errors import (
     NotController,
     NotEnoughReplicas,
     OutOfOrderSequence,
+    PolicyViolation,
     RecordTooLarge,
     RequestTimedOut,
     SparklogError,
@@ -53,10 +55,12 @@ from sparklog.core.errors import (
     TryAgain,
     UnknownProducerId,
     UnknownTopicOrPartition,
+    WriteLost,
 )
+from sparklog.core.lookup import existing_topic
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
-from sparklog.core.types import EntryNumber, Offset, PartitionIndex, StoreId
+from sparklog.core.types import EntryNumber, NewSlice, Offset, PartitionIndex, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.write.store_lanes import reason
@@ -86,9 +90,18 @@ _producer_request = Decoders(ProducerRequest)
 _NAME: Final = Parameter("name", "path", "The name of the topic.")
 
 
+class ProducerLost(WriteLost):
+    """A WriteLost of an idempotent producer: until its next epoch, the same call fails again."""
+
+    retriable = False
+
+
 @dataclass(frozen=True, slots=True)
 class UploadedAppend:
-    """An append whose records are uploaded, to be submitted. `not_taken`: see `TaskWritten`."""
+    """An append whose records are uploaded, to be submitted. `not_taken`: see `TaskWritten`.
+
+    If it repeats an earlier append, nothing is uploaded, and the command names no objects.
+    """
 
     plan: WritePlan
     command: Append
@@ -102,6 +115,7 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
     work = RecordWork(APPENDS, WAITING_APPENDS, busy=f"{counted(APPENDS + WAITING_APPENDS, 'append')} wait already")
 
     async def producer(request: Request) -> ProducerReply:
+        check_query(request)
         state = await _checked(request)
         wanted = await decoded(request, _producer_request)
         command = AllocateProducer(wanted.producer_id)
@@ -111,6 +125,7 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
         return ProducerReply(state.chain_id, position, result.producer_id, result.producer_epoch)
 
     async def append(request: Request) -> AppendReply:
+        check_query(request)
         name = request.path_params["name"]
         await _checked(request, name)
         body = await body_of(request, bodies)  # may take minutes
@@ -127,6 +142,9 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
             lag_ms = effective_cluster(state.config).replica_lag_time_max_ms  # after it, a store that hangs is left out
             uploaded = await work.run(uploaded_body, lag_ms)
         plan, command = uploaded.plan, uploaded.command
+        newest = service.follower.state
+        check_topic_for(request, Verb.WRITE, name, newest)
+        existing_topic(newest, uploaded.topic.topic_id)  # not another one that has the name now
         position, result = await _committed(request, Submission(plan.command_id, plan.n0, command))
         warn_of_stores(plan, command, uploaded.not_taken)
         records = appended_records(uploaded.topic, result)
@@ -147,7 +165,8 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
         reply = await submit_for(caller_of(request.scope), service, sent)
         (outcome,) = reply.outcomes
         if outcome.error is not None:
-            raise raised(outcome.error)
+            error = raised(outcome.error)
+            raise ProducerLost(error.message, landed=error.landed) if isinstance(error, WriteLost) else error
         assert outcome.result is not None
         return reply.position, outcome.result
 
@@ -181,11 +200,14 @@ def produce_routes(service: Service, reading: ReaderThreads) -> list[Endpoint]:
                 UnknownProducerId,
                 InvalidProducerEpoch,
                 OutOfOrderSequence,
+                WriteLost,
                 FencedLeaderEpoch,
                 NotEnoughReplicas,
+                PolicyViolation,
                 RequestTimedOut,
                 StoreAccessDenied,
                 StoreFull,
+                StoreReadOnly,
             ),
         ),
     ]
@@ -206,6 +228,9 @@ def uploaded_append(state: ClusterState, stores: Stores, topic: str, wanted: App
         waiting.cells.extend(_cells(record, number, base64=wanted.base64))
     of_topic = routed(waiting, state, int(command_id[:4], 16))
     check_rows(plan, of_topic.rows)  # so that later errors are those of stores
+    repeat = None if wanted.producer is None else _repeat(state, of_topic, wanted.producer)
+    if repeat is not None:
+        return UploadedAppend(plan, repeat, of_topic, {})
     try:
         written = upload_task_rows(plan, [of_topic.rows], stores=stores)
     except Exception as error:
@@ -237,6 +262,28 @@ def _failed_upload(plan: WritePlan, error: Exception) -> SparklogError:
     return type(error)(f"upload to {', '.join(stores) or 'no store'}: {error.message}")
 
 
+def _repeat(state: ClusterState, topic: RoutedRecords, producer: ProducerSequence) -> Append | None:
+    """The command that gets the result of the append that these records repeat; None if they certainly repeat none."""
+    ((key, records),) = topic.parts().items()
+    no_object = NewSlice(
+        object_index=0,
+        topic_id=key.topic_id,
+        partition=key.partition,
+        records=records,
+        position=0,
+        length=0,
+        first_batch=0,
+        batches=0,
+        min_timestamp_us=0,
+        max_timestamp_us=0,
+    )
+    command = Append((), producer_slices([no_object], _numbers(producer)), ())
+    try:
+        return None if known_append(state, command) is None else command
+    except SparklogError:  # the state may be older than the producer's last batch
+        return None
+
+
 def _cells(record: RecordToAppend, number: int, *, base64: bool) -> tuple[object, ...]:
     """The cells of a record, as `WaitingRecords` has them. `number`: its place in the request, for errors."""
 
@@ -244,9 +291,12 @@ def _cells(record: RecordToAppend, number: int, *, base64: bool) -> tuple[object
         if text is None or not base64:
             return None if text is None else text.encode()
         try:
-            return binascii.a2b_base64(text, strict_mode=True)
+            read = binascii.a2b_base64(text)  # it skips what is no base64, so compare
+            if binascii.b2a_base64(read, newline=False).decode() == text:
+                return read
         except ValueError:
-            raise InvalidInput(f"records[{number}]: the {what} can't be read as base64: {text[:80]!r}") from None
+            pass
+        raise InvalidInput(f"records[{number}]: the {what} can't be read as base64: {text[:80]!r}")
 
     key, value = bytes_of(record.key, "key"), bytes_of(record.value, "value")
     headers = [(header.key, bytes_of(header.value, "header")) for header in record.headers] or None

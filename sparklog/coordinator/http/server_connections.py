@@ -26,6 +26,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from sparklog.coordinator.http.connection_table import Admission, ConnectionLimits, ConnectionTable, State
+from sparklog.coordinator.http.record_replies import DROP
 from sparklog.core.describe.readable import amount
 from sparklog.core.errors import InvalidInput, RequestTimedOut, SparklogError, TryAgain
 from sparklog.host.open_files import most_open_files
@@ -177,6 +178,7 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[DROP] = self.drop  # type: ignore[typeddict-unknown-key]
         self._in_head = True
         self._received = 0
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.coordinator.access.audit import audit_refused
-from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.access.gate import caller_of, renewed_caller
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.http.exchange import Decoders, decoded
 from sparklog.coordinator.leading.reader_threads import ReaderThreads
@@ -166,9 +166,13 @@ def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState
 
 
 def check_topic_for(request: Request, verb: Verb, name: str, state: ClusterState) -> None:
-    """Check the caller of a request for a topic's records by `check_topic`. Audit the request if it is refused."""
+    """Check the caller of a request for a topic's records by `check_topic`. Audit the request if it is refused.
+
+    The caller has the rights of the access file in force now: those of a request that has waited may be gone.
+    """
     caller = caller_of(request.scope)
     try:
+        caller = renewed_caller(request.scope)
         check_topic(caller.principal, verb, name, state)
     except AccessRefused as error:
         audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)

@@ -97,7 +97,7 @@ def test_an_unknown_topic_is_compared_with_visible_ones_only(coordinator: Served
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_without_a_token_nothing_is_read(coordinator: ServedCoordinator, method: str) -> None:
     client = client_with(coordinator, "write:*", "read:*")
-    client._headers = client._headers | {"authorization": "Bearer other"}
+    client.headers = client.headers | {"authorization": "Bearer other"}
     for topic in TOPICS:
         answer = asked(client, method, topic)
         assert (*error(answer), answer.chunks_read) == (401, "SASL_AUTHENTICATION_FAILED", 0)

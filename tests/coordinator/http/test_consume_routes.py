@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import shutil
 import threading
 from collections.abc import Iterator
@@ -20,12 +21,15 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.coordinator.http import consume_routes, waiting_requests
 from sparklog.coordinator.http.consume_routes import READS
+from sparklog.core.access import Access, Principal, parse_right
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
+from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
 from sparklog.storage.memory import MemoryStore
 from sparklog.wire.messages import JSON
-from sparklog.wire.record_messages import MOST_READ, MOST_READ_BYTES, RecordHeader, RecordsReply
+from sparklog.wire.metadata_messages import SEEN_HEADER
+from sparklog.wire.record_messages import MOST_HEADERS, MOST_READ, MOST_READ_BYTES, RecordHeader, RecordsReply
 from tests.coordinator.asgi import Answer, request
-from tests.coordinator.record_client import HEADERS, RecordClient, error, path_of, record_client, refusal
+from tests.coordinator.record_client import RecordClient, error, path_of, record_client, refusal
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.kit.log import fill, new_cluster, rows
 from tests.maintenance.compacted_log import COMPACTED, ROLLED
@@ -216,6 +220,63 @@ def test_memory_is_bounded_by_batches_and_not_by_the_topic(
     assert sum(read) <= 8 << 20
 
 
+def test_a_batch_that_is_too_large_is_not_read(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_routes, "_BATCH_BYTES", 100_000)
+    cluster.append("orders", rows(["0" * 200_000], 1))
+    answer = client.get(partition=1)
+    assert error(answer) == (400, "RECORD_TOO_LARGE")
+    assert "wanted at most 100,000 bytes" in refusal(answer).message
+
+
+def empty_headers(count: int) -> list[dict[str, object]]:
+    return [{"key": "", "value": b""}] * count
+
+
+def test_a_record_with_very_many_headers_is_named_and_never_converted(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = pa.array([None, empty_headers(MOST_HEADERS), empty_headers(MOST_HEADERS + 1), None], HEADERS_TYPE)
+    cluster.append("orders", rows(["a", "b", "c", "d"], 1, headers=headers))
+    converted: list[int] = []
+    convert = consume_routes.record_rows
+
+    def counted(records: pa.RecordBatch, *given: Any) -> list[Any]:
+        converted.extend(records.column("offset").to_pylist())
+        return convert(records, *given)
+
+    monkeypatch.setattr(consume_routes, "record_rows", counted)
+    reply = client.read(partition=1)
+    assert ([len(record.headers) for record in reply.records], reply.next) == ([0, MOST_HEADERS], 2)
+    answer = client.get(partition=1, offset=2)
+    assert error(answer) == (400, "RECORD_TOO_LARGE")
+    assert "the record at offset 2 has 10,001 headers" in refusal(answer).message
+    assert "continue at offset 3" in refusal(answer).message
+    assert [record.value for record in client.read(partition=1, offset=3).records] == ["d"]
+    assert set(converted) == {0, 1, 3}
+
+
+def test_few_headers_are_converted_at_once(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = empty_headers(1_000)
+    cluster.append("orders", rows(["x"] * 40, 1, headers=pa.array([each] * 40, HEADERS_TYPE)))
+    converted: list[int] = []
+    convert = consume_routes.record_rows
+
+    def counted(records: pa.RecordBatch, *given: Any) -> list[Any]:
+        converted.append(records.num_rows)
+        return convert(records, *given)
+
+    monkeypatch.setattr(consume_routes, "record_rows", counted)
+    assert offsets(walk(client, partition=1, max_bytes=MOST_READ_BYTES)) == list(range(40))
+    assert max(converted) <= 2**20 // 200_000
+    converted.clear()
+    assert client.read(partition=1, max_bytes=1).next == 1
+    assert sum(converted) <= 2**20 // 200_000, "the rest of the batch is not converted"
+
+
 @pytest.mark.parametrize(
     ("query", "status", "code", "sentence"),
     [
@@ -230,6 +291,9 @@ def test_memory_is_bounded_by_batches_and_not_by_the_topic(
         ({"max_records": MOST_READ + 1}, 400, "INVALID_REQUEST", "max_records: wanted a number"),
         ({"max_bytes": MOST_READ_BYTES + 1}, 400, "INVALID_REQUEST", "max_bytes: wanted a number"),
         ({"max_wait_ms": 60_001}, 400, "INVALID_REQUEST", "max_wait_ms: wanted a number from 0 to 60000"),
+        ({"topic_id": 9}, 404, "UNKNOWN_TOPIC_OR_PARTITION", "wanted topic orders of id 9, found id 1: it was deleted"),
+        ({"topic_id": "x"}, 400, "INVALID_REQUEST", "topic_id: wanted a number"),
+        ({"max_byte": 1}, 400, "INVALID_REQUEST", "wanted a parameter of partition, offset,"),
         ({"base64": "1"}, 400, "INVALID_REQUEST", "base64: wanted true or false, found '1'"),
     ],
 )
@@ -331,7 +395,7 @@ def test_the_size_of_what_is_masked_can_not_be_found_out(cluster: Cluster) -> No
 async def waiting(client: RecordClient, leaves: asyncio.Event | None = None, **query: Any) -> asyncio.Task[Answer]:
     """A client who waits by now."""
     text = "&".join(f"{name}={value}" for name, value in ({"max_wait_ms": 30_000} | query).items())
-    task = asyncio.create_task(request(client.app, "GET", TOPIC, [b""], HEADERS, text, leaves))
+    task = asyncio.create_task(request(client.app, "GET", TOPIC, [b""], client.headers, text, leaves))
     waits = client.coordinator.service.waits
     before = len(waits)
     async with asyncio.timeout(30):
@@ -365,6 +429,27 @@ def test_a_wait_ends_without_a_record(client: RecordClient) -> None:
     reply = client.read(offset=RECORDS, max_wait_ms=20)
     assert (reply.records, reply.next) == ((), RECORDS)
     assert client.read(offset=RECORDS).records == ()
+
+
+def test_a_right_that_is_taken_during_a_wait_ends_it(cluster: Cluster, client: RecordClient) -> None:
+    rights, token = ["read:orders"], "sparklog_the-token-of-anna"
+
+    def access() -> Access:
+        anna = Principal("anna", tuple(map(parse_right, rights)))
+        return Access(((anna, (hashlib.sha256(token.encode()).hexdigest(),)),))
+
+    headers = {"authorization": f"Bearer {token}"}
+    reader = RecordClient(client.coordinator, access=access, headers=headers)
+
+    async def run() -> Answer:
+        task = await waiting(reader, offset=RECORDS)
+        rights[:] = ["read:others"]
+        await client.asked("POST", TOPIC, b'{"records":[{"value":"secret","partition":0}]}')
+        return await asyncio.wait_for(task, 30)
+
+    answer = client.coordinator.run(run())
+    assert error(answer) == (403, "TOPIC_AUTHORIZATION_FAILED")
+    assert b"secret" not in answer.body
 
 
 def test_a_client_with_something_to_read_does_not_wait(client: RecordClient) -> None:
@@ -413,6 +498,20 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_the_next_of_its_name(
     monkeypatch.setattr(client.coordinator.service, "wait", wait)
     assert error(client.get(partition=1, max_wait_ms=1)) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
     assert client.read(partition=1).records[0].value == "of another topic"
+
+
+def test_a_reader_that_names_the_topic_id_reads_no_other_topic_of_the_name(
+    cluster: Cluster, client: RecordClient
+) -> None:
+    reply = client.read(offset=RECORDS)
+    assert client.read(offset=RECORDS, topic_id=reply.topic_id).next == RECORDS
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", partitions=2)
+    fill(cluster, 0, RECORDS + 3)
+    answer = client.get(offset=RECORDS, topic_id=reply.topic_id)
+    assert error(answer) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert "it was deleted and created again" in refusal(answer).message
+    assert len(client.read(offset=RECORDS).records) == 3
 
 
 def test_a_standby_reads_and_waits_too(cluster: Cluster) -> None:
@@ -483,6 +582,22 @@ def test_damage_is_served_to_nobody(cluster: Cluster, client: RecordClient) -> N
         store.delete(key)
         store.put_if_absent(key, body)
     assert error(client.get(partition=1)) == (500, "CORRUPT_MESSAGE")
+
+
+def test_objects_that_were_replaced_since_are_read_by_a_new_plan(cluster: Cluster, standby: RecordClient) -> None:
+    """By a coordinator that has not seen it yet."""
+    store = cluster.connection.follower.store
+    replaced = [each.key for each in store.list_keys("append/") if each.key.endswith(".arrow")]
+    MaintainedLog(cluster).roll()
+    for key in replaced:
+        store.delete(key)
+    standby.headers[SEEN_HEADER] = "0"
+    assert standby.read().position < cluster.connection.newest_state().n
+    assert offsets(walk(standby)) == list(range(RECORDS))
+
+
+def test_a_reply_with_records_is_not_stored_by_caches(client: RecordClient) -> None:
+    assert client.get().headers["cache-control"] == "no-store"
 
 
 def test_a_reply_is_encoded_as_the_client_wants_it(client: RecordClient) -> None:

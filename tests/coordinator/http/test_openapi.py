@@ -10,8 +10,23 @@ from sparklog.coordinator.http.app import app_of
 from sparklog.coordinator.http.endpoint import Endpoint, GatedRoute
 from sparklog.coordinator.http.openapi import OPENAPI
 from sparklog.coordinator.leading.service import Service
+from sparklog.wire.record_messages import RECORDS
 from tests.chain.chain_kit import new_chain
 from tests.coordinator.asgi import request
+
+
+def test_records_name_the_errors_that_need_an_operator_or_the_next_epoch() -> None:
+    async def served() -> None:
+        chain = new_chain()
+        service = Service(
+            chain.follower, chain.store.url, "http://me:7400", session_ms=60_000, queued_max=1, say=lambda *_: None
+        )
+        routes = [each for each in app_of(service).routes if isinstance(each, Endpoint) and each.path == RECORDS]
+        codes = {each.method: {error.code for error in each.errors} for each in routes}
+        assert codes["POST"] >= {"WRITE_LOST", "STORE_READ_ONLY", "STORE_ACCESS_DENIED", "POLICY_VIOLATION"}
+        assert codes["GET"] >= {"CORRUPT_MESSAGE", "DATA_LOSS", "RECORD_TOO_LARGE"}
+
+    asyncio.run(served())
 
 
 def test_each_route_is_described_and_the_other_way_round() -> None:

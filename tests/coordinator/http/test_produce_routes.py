@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import shutil
 import threading
@@ -21,10 +22,23 @@ from sparklog.client.cluster import Cluster
 from sparklog.coordinator.http import produce_routes
 from sparklog.coordinator.http.produce_routes import APPENDS, MOST_BODY, WAITING_APPENDS
 from sparklog.coordinator.leading import record_work
-from sparklog.core.errors import Landed, OutcomeUnknown, StoreAccessDenied
+from sparklog.core.access import Access, Principal, parse_right
+from sparklog.core.errors import (
+    Landed,
+    OutcomeUnknown,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    TryAgain,
+    WriteLost,
+)
+from sparklog.core.types import EntryNumber
 from sparklog.storage.local.store import LocalStore
-from sparklog.wire.messages import JSON
-from sparklog.wire.record_messages import MOST_APPENDED, PRODUCERS, AppendReply
+from sparklog.wire.error_messages import error_reply
+from sparklog.wire.messages import JSON, Outcome, SubmitReply
+from sparklog.wire.record_messages import MOST_APPENDED, MOST_HEADERS, PRODUCERS, AppendReply
+from tests.client.mirrored_topic import MirroredTopic
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.record_client import HEADERS, RecordClient, error, path_of, record_client, refusal
 from tests.coordinator.served_coordinator import served_coordinator
@@ -101,6 +115,8 @@ def test_keys_choose_the_partition_of_the_client(cluster: Cluster, client: Recor
 
 def test_records_with_neither_key_nor_partition_share_a_partition(client: RecordClient) -> None:
     assert len({partition for partition, _ in client.append([{"value": "x"}] * 5)}) == 1
+    requests = [client.append([{"value": "x"}]) for _ in range(40)]
+    assert {partition for ((partition, _),) in requests} == {0, 1, 2}, "and each request chooses one"
 
 
 def test_one_request_is_one_append_of_all_partitions(cluster: Cluster, client: RecordClient) -> None:
@@ -156,10 +172,12 @@ def base64_of(text: str) -> dict[str, Any]:
         (record(headers=[{"key": None}]), "INVALID_REQUEST", "headers[0].key"),
         (record(headers=[{"value": "x"}]), "INVALID_REQUEST", "missing required field `key`"),
         (record(headers={"a": "b"}), "INVALID_REQUEST", "`$.records[1].headers`"),
+        (record(headers=[{"key": ""}] * (MOST_HEADERS + 1)), "INVALID_REQUEST", f"length <= {MOST_HEADERS}"),
         (record(value="x" * 1_048_589), "RECORD_TOO_LARGE", "max.message.bytes"),
         (record(value="x") | {"base64": True}, "INVALID_REQUEST", "records[0]: the value can't be read as base64"),
         (base64_of("eA==!"), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
         (base64_of("e A=="), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
+        (base64_of("eB=="), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
         (base64_of("eA"), "INVALID_REQUEST", "records[1]: the value can't be read as base64"),
         (record() | {"base64": "yes"}, "INVALID_REQUEST", "`$.base64`"),
         (record() | {"producer": {"producer_id": 0}}, "INVALID_REQUEST", "`$.producer`"),
@@ -171,6 +189,30 @@ def test_bad_input_appends_nothing(cluster: Cluster, client: RecordClient, body:
     assert (refusal(answer).code, refusal(answer).landed) == (code, Landed.NO)
     assert sentence in refusal(answer).message
     assert ends(cluster) == [0, 0, 0]
+
+
+def test_a_body_that_is_compressed_and_unknown_parameters_are_refused(cluster: Cluster, client: RecordClient) -> None:
+    body = msgspec.json.encode(record())
+    coded = [HEADERS | {"content-encoding": name} for name in ("gzip", "Identity")]
+    gzip, identity = (client.coordinator.run(request(client.app, "POST", TOPIC, [body], each)) for each in coded)
+    assert (*error(gzip), gzip.chunks_read) == (400, "INVALID_REQUEST", 0)
+    assert "wanted a body without content-encoding, found 'gzip'" in refusal(gzip).message
+    assert identity.status == 200
+    for path in (TOPIC, PRODUCERS):
+        answer = client.ask("POST", path, body, acks=1)
+        assert (*error(answer), answer.chunks_read) == (400, "INVALID_REQUEST", 0)
+        assert "found 'acks'" in refusal(answer).message
+    assert ends(cluster) == [1, 1, 0]
+
+
+def test_a_mirrored_topic_is_refused_before_the_upload(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_routes, "upload_task_rows", None)
+    MirroredTopic(cluster, name="mirrored").create()
+    answer = client.post([{"value": "x"}], "mirrored")
+    assert (*error(answer), refusal(answer).landed) == (400, "POLICY_VIOLATION", Landed.NO)
+    assert "topic mirrored mirrors" in refusal(answer).message
 
 
 def test_a_store_that_can_not_be_opened_is_named(cluster: Cluster, client: RecordClient) -> None:
@@ -264,6 +306,52 @@ def test_a_body_that_took_long_meets_the_topic_as_it_is_then(
     assert (*error(answer), refusal(answer).landed) == (404, "UNKNOWN_TOPIC_OR_PARTITION", Landed.NO)
 
 
+def writer(client: RecordClient, rights: list[str]) -> RecordClient:
+    """A client with these rights, as long as they are in the list."""
+    token = "sparklog_the-token-of-anna"
+
+    def access() -> Access:
+        anna = Principal("anna", tuple(map(parse_right, rights)))
+        return Access(((anna, (hashlib.sha256(token.encode()).hexdigest(),)),))
+
+    return RecordClient(client.coordinator, access=access, headers={"authorization": f"Bearer {token}"})
+
+
+def test_a_right_that_is_taken_during_the_upload_is_gone(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload, rights = produce_routes.upload_task_rows, ["write:orders"]
+
+    def taken(*given: Any, **named: Any) -> Any:
+        rights[:] = ["write:others"]
+        return upload(*given, **named)
+
+    monkeypatch.setattr(produce_routes, "upload_task_rows", taken)
+    answer = writer(client, rights).post([{"value": "x"}])
+    assert (*error(answer), refusal(answer).landed) == (403, "TOPIC_AUTHORIZATION_FAILED", Landed.NO)
+    assert ends(cluster) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_is_deleted_during_the_upload_is_not_found(
+    cluster: Cluster, client: RecordClient, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """Also by a principal that has no other right."""
+    upload = produce_routes.upload_task_rows
+
+    def deleted(*given: Any, **named: Any) -> Any:
+        written = upload(*given, **named)
+        cluster.delete_topic("orders")
+        if again:
+            cluster.create_topic("orders", partitions=3)
+        client.coordinator.service.follower.catch_up()
+        return written
+
+    monkeypatch.setattr(produce_routes, "upload_task_rows", deleted)
+    answer = writer(client, ["write:orders"]).post([{"value": "x"}])
+    assert (*error(answer), refusal(answer).landed) == (404, "UNKNOWN_TOPIC_OR_PARTITION", Landed.NO)
+
+
 def test_a_request_for_another_cluster_is_refused(cluster: Cluster) -> None:
     with record_client(cluster, headers={"sparklog-chain": "d" * 32}) as client:
         assert error(client.post([{"value": "x"}])) == (409, "INCONSISTENT_CLUSTER_ID")
@@ -284,6 +372,25 @@ def test_a_repeat_appends_nothing_and_gets_the_same_offsets(cluster: Cluster, cl
     assert client.append(records[:1], producer={**producer, "sequence": 3}) == [(1, 4)]
     assert client.append(records, producer={**producer, "sequence": 0}) == first
     assert values(cluster, 1, "orders") == ["0", "1", "2", "other", "0"]
+
+
+def test_a_repeat_uploads_nothing(tmp_path: Path) -> None:
+    """So it is answered even while the store is down."""
+    init_cluster(str(tmp_path / "log"), stores={"zone-a": "../a"})
+    with sparklog.connect(str(tmp_path / "log")) as cluster:
+        cluster.create_topic("orders")
+        with record_client(cluster) as client:
+            producer, records = client.producer(), [{"value": "x", "partition": 0}] * 3
+            places = client.append(records, producer={**producer, "sequence": 0})
+            stored = set((tmp_path / "a").rglob("*"))
+            assert client.append(records, producer={**producer, "sequence": 0}) == places
+            assert set((tmp_path / "a").rglob("*")) == stored
+            shutil.rmtree(tmp_path / "a")
+            assert client.append(records, producer={**producer, "sequence": 0}) == places
+            assert error(client.post(records, producer={**producer, "sequence": 3})) == (503, "KAFKA_STORAGE_ERROR")
+            longer = client.post(records * 2, producer={**producer, "sequence": 0})
+            assert error(longer) == (503, "KAFKA_STORAGE_ERROR"), "it is no exact repeat"
+        assert ends(cluster) == [3]
 
 
 def test_each_partition_counts_for_itself(client: RecordClient) -> None:
@@ -323,6 +430,18 @@ def test_gaps_old_epochs_and_unknown_producers_are_refused(cluster: Cluster, cli
     assert error(client.ask("POST", PRODUCERS, b'{"producer_id":99}')) == (404, "UNKNOWN_PRODUCER_ID")
     assert client.append(records, producer={**newer, "sequence": 0}) == [(0, 2), (0, 3)]
     assert ends(cluster) == [4, 0, 0]
+
+
+def test_a_producer_that_lost_records_is_not_told_to_try_again(
+    client: RecordClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*given: Any) -> SubmitReply:
+        return SubmitReply(EntryNumber(5), (Outcome(error=error_reply(WriteLost("begin the next epoch"))),))
+
+    monkeypatch.setattr(produce_routes, "submit_for", lost)
+    answer = client.post([{"value": "x"}])
+    assert error(answer) == (503, "WRITE_LOST")
+    assert (refusal(answer).retriable, refusal(answer).landed) == (False, Landed.NO)
 
 
 def test_a_repeat_at_the_next_leader_gets_the_same_offsets(cluster: Cluster) -> None:
@@ -403,6 +522,19 @@ def test_a_store_that_refuses_is_named_with_its_code(tmp_path: Path, monkeypatch
             assert f"{tmp_path}/a" in refusal(answer).message
             assert refusal(answer).landed is Landed.NO
         assert ends(cluster) == [0]
+
+
+@pytest.mark.parametrize("kind", [StoreFull, StoreReadOnly, StoreAccessDenied, TryAgain])
+def test_errors_that_an_operator_can_mend_keep_their_code(
+    client: RecordClient, monkeypatch: pytest.MonkeyPatch, kind: type[SparklogError]
+) -> None:
+    def fail(*given: Any, **named: Any) -> Any:
+        raise kind("no more of it")
+
+    monkeypatch.setattr(produce_routes, "upload_task_rows", fail)
+    answer = client.post([{"value": "x"}])
+    assert (refusal(answer).code, refusal(answer).landed) == (kind.code, Landed.NO)
+    assert refusal(answer).message == "upload to local: no more of it"
 
 
 def test_a_store_that_fails_leaves_the_isr_and_the_log_says_so(

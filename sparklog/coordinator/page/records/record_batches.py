@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklog.client.describe.record_rows import HEADER_COST
 from sparklog.coordinator.page.records.masks import Mask
 from sparklog.coordinator.page.records.record_query import Order, RecordQuery
 from sparklog.core.row_offsets import Int64Array
@@ -36,11 +37,11 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
     """Copy the first records, or the last ones if `last`: as many as the limits allow, but at least one.
 
-    `most` limits the number of records, `most_bytes` the sum of their sizes. A slice instead of a copy would keep the
-    whole batch in memory.
+    `most` limits the number of records, `most_bytes` the sum of their sizes, with HEADER_COST for each header. A slice
+    instead of a copy would keep the whole batch in memory.
     """
     rows = records.num_rows
-    own = sizes(records)
+    own = sizes(records, HEADER_COST)
     total = np.cumsum(own[::-1] if last else own)
     count = min(rows, most, max(1, int(np.searchsorted(total, most_bytes, side="right"))))
     chosen = np.arange(rows - count, rows) if last else np.arange(count)
@@ -58,8 +59,8 @@ def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
     return joined.sort_by([(name, direction) for name in names])
 
 
-def sizes(records: pa.Table | pa.RecordBatch) -> Int64Array:
-    """The size of each record in bytes: of key, value and headers together."""
+def sizes(records: pa.Table | pa.RecordBatch, header_bytes: int = 0) -> Int64Array:
+    """The size of each record in bytes: of key, value and headers together. Each header counts `header_bytes` more."""
     total = np.zeros(records.num_rows, dtype=np.int64)
     for name in ("key", "value"):
         total += _lengths(records.column(name))
@@ -69,7 +70,7 @@ def sizes(records: pa.Table | pa.RecordBatch) -> Int64Array:
     if headers.null_count < len(headers):
         flat = headers.flatten()
         ends = np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False))
-        parts = sum(_lengths(flat.field(name)) for name in ("key", "value"))
+        parts = sum(_lengths(flat.field(name)) for name in ("key", "value")) + header_bytes
         before = np.concatenate([[0], np.cumsum(parts)])
         total += before[ends] - before[np.concatenate([[0], ends[:-1]])]
     return total

@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from sparklog.client.describe.record_rows import HEADER_COST, before_many_headers
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import matching, sizes, trimmed
 from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
@@ -43,7 +44,7 @@ class PageReadLimits:
     """Limits of the reads for one page: the records and bytes to read, and the time.
 
     A batch that alone takes more than `size_bytes`, as stored or decompressed, is not read. `shown_bytes` limits the
-    total size of the keys, values and headers that the page shows.
+    total size of the keys, values and headers that the page shows, with HEADER_COST for each header.
     """
 
     records: int = 500_000
@@ -299,7 +300,7 @@ class _Finding:
         if kept.num_rows:
             self._tables.append(kept)
             self._left -= kept.num_rows
-            self._left_bytes -= int(sizes(kept).sum())
+            self._left_bytes -= int(sizes(kept, HEADER_COST).sum())
         return 0
 
     def _scan(self, piece: OffsetRange, partition: Partition) -> Generator[pa.RecordBatch, None, None]:
@@ -307,9 +308,10 @@ class _Finding:
         source = self._source
         plan = plan_range(source.state, self._topic, partition.partition, piece)
         most_bytes = self._limits.size_bytes
-        yield from scan(
+        for batch in scan(
             plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False, most_batch_bytes=most_bytes
-        )
+        ):
+            yield from before_many_headers(batch, self._topic.name)
 
     def _note_losses(self, section: _Section) -> None:
         lost = [

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sparklog.coordinator.http.record_replies import MOST_REPLIES, Replies
 from sparklog.coordinator.http.topic_routes import check_topic_for
 from sparklog.coordinator.leading.record_work import RecordWork
 from sparklog.coordinator.leading.service import Service
@@ -32,7 +33,7 @@ from sparklog.coordinator.page.rendering import HEADERS, rendered
 from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Verb
 from sparklog.core.describe.readable import counted
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import SparklogError, TryAgain
 from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
@@ -51,7 +52,7 @@ def page_reads() -> RecordWork:
 
 def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """The handler for MESSAGES, the page of a topic's records. `masks`: rules for the parts that it must not show."""
-    reads = page_reads()
+    reads, replies = page_reads(), Replies(MOST_REPLIES, SystemClock().monotonic_ms)
 
     async def messages(request: Request) -> Response:
         topic = request.path_params["name"]
@@ -66,7 +67,12 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
         except SparklogError as error:
             problem, status = str(error), http_status(error)
         if request.query_params.get("format") == "jsonl":
-            return await _download(topic, partial(json_lines, topic, query, mask), records, problem, status)
+            lines = partial(json_lines, topic, query, mask)
+            download = await _download(topic, lines, records, problem, status)
+            try:
+                return replies.held_reply(request, download)
+            except TryAgain as error:
+                return await _download(topic, lines, None, str(error), http_status(error))
 
         def view(seen: Observation) -> dict[str, object]:
             return record_page(seen.state, topic, query, mask, records, problem)
