@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import StoreId, TimestampSource
 from sparklog.host.recent_failures import FAILED_FOR_MS
@@ -25,11 +25,15 @@ from sparklog.storage.open_store import registered_url
 
 _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
 
+WITHOUT_PYTHON_SOURCES: Final = "this Spark has no data sources in Python (4.0 and newer have)"
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
 class _Request(msgspec.Struct):
+    """`alone`: this Spark has no data sources in Python, so what Java can't do is refused."""
+
     options: dict[str, str]
+    alone: bool
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -100,16 +104,32 @@ def _columns(payload: bytes) -> bytes:
     """Return the columns of the read that the options in `payload` describe, as JSON.
 
     Returns null if Spark must use the Python data source instead: for a metadata table, for a new table of the catalog,
-    and for wrong options.
+    and for wrong options. Raises InvalidOption if there is none.
     """
-    given = msgspec.json.decode(payload, type=_Request).options
-    if all(name in given for name in _PROPERTIES):
+    request = msgspec.json.decode(payload, type=_Request)
+    given = request.options
+    if not request.alone and all(name in given for name in _PROPERTIES):
         return b"null"
     try:
         options = read_options_of_any(given, default_cluster())
     except SparklogError:
+        if request.alone:
+            raise
         return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
+    if request.alone:
+        _check_alone(options)
     return msgspec.json.encode(options.columns if options.metadata is None else None)
+
+
+def _check_alone(options: ReadOptions) -> None:
+    """Raise InvalidOption for a read that needs a data source in Python, if this Spark has none."""
+    if options.metadata is not None:
+        raise InvalidOption(
+            f"metadata: {options.metadata}: {WITHOUT_PYTHON_SOURCES}; use the command line (sparklog topic describe, "
+            "sparklog store list, …) or Cluster.describe in Python"
+        )
+    if options.reader == "rows":
+        raise InvalidOption(f"reader: wanted auto or columns, found rows: {WITHOUT_PYTHON_SOURCES}")
 
 
 def _stores(payload: bytes) -> bytes:
@@ -131,6 +151,8 @@ def _plan_read(payload: bytes) -> bytes:
     """
     request = msgspec.json.decode(payload, type=_Request)
     options = parse_read_options(request.options, default_cluster())
+    if request.alone:
+        _check_alone(options)
     from sparklog.client.plans.read_plan import plan_read
 
     connection = shared(options.cluster, options.storage)

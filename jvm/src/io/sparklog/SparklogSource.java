@@ -3,6 +3,7 @@ package io.sparklog;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.sparklog.arrow.Columns;
 import io.sparklog.planner.Planner;
+import io.sparklog.planner.SparkVersion;
 import io.sparklog.planner.SparklogException;
 import io.sparklog.read.PlannedRead;
 import io.sparklog.storage.ObjectBytes;
@@ -20,7 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * {@code format("sparklog")} while this JAR is on the class path. Reads of records are columnar, and batches
  * are written in Java where it can; everything else is handed to the Python data source of the same name, which Spark
- * still finds in its own registry.
+ * still finds in its own registry. Spark 3.5 has none: there, the planner refuses what is not for Java.
  *
  * <p>Spark prefers a service of this interface to a Python data source of the same name, also if the JAR is added to a
  * running session.
@@ -49,9 +50,12 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
+    if (!SparkVersion.hasPythonSources()) { // also of a write, whose options are not those of a read
+      return new LogTable(null, schema, isPlain ? new PlannedRead(properties) : null);
+    }
     Table pythonTable = python().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
-    boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
     boolean isRead = isPlain && columnsOf(options) != null && areReadable(options);
     return new LogTable(pythonTable, schema, isRead ? new PlannedRead(properties) : null);
   }
@@ -64,7 +68,8 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   /** The columns that a columnar read with these options has; null if the Python data source must read. */
   private static List<String> columnsOf(CaseInsensitiveStringMap options) {
-    if (options.getOrDefault(READER, "auto").strip().equalsIgnoreCase("rows")) {
+    boolean isByRows = options.getOrDefault(READER, "auto").strip().equalsIgnoreCase("rows");
+    if (isByRows && SparkVersion.hasPythonSources()) {
       return null;
     }
     JsonNode columns = ask("columns", options);
@@ -85,7 +90,7 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   private TableProvider python() {
     if (python == null) {
-      python = PythonSource.create(shortName());
+      python = SparkVersion.pythonSource(shortName());
     }
     return python;
   }

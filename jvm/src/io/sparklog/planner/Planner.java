@@ -46,7 +46,7 @@ public final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "7"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "8"; // of the messages; another sparklog may speak another one
   private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
   private static final byte REQUEST = 'J';
   private static final byte ERROR = 'E';
@@ -137,8 +137,9 @@ public final class Planner {
     return System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
   }
 
+  /** A request of the driver. What Java can't do is refused if Spark has no data source in Python to do it. */
   public static ObjectNode request(String name, Map<String, String> options) {
-    ObjectNode request = JSON.createObjectNode().put("name", name);
+    ObjectNode request = JSON.createObjectNode().put("name", name).put("alone", !SparkVersion.hasPythonSources());
     ObjectNode given = request.putObject("options");
     options.forEach(given::put);
     return request;
@@ -209,7 +210,8 @@ public final class Planner {
     return of(python);
   }
 
-  private static JsonNode json(Reply reply) {
+  /** The JSON of a reply. */
+  public static JsonNode json(Reply reply) {
     try {
       return JSON.readTree(reply.payload());
     } catch (IOException error) {

@@ -36,6 +36,10 @@ final class TopicWriter {
       rows = 0;
       sticky = (sticky + 1) % topic.partitions();
     }
+    if (task.byPython != null) {
+      task.byPython.add(topic, chosen, row);
+      return;
+    }
     int set = topic.setOf(chosen);
     if (writers[set] == null) {
       writers[set] = task.begin(topic, topic.storeSets().get(set));
