@@ -14,6 +14,27 @@ from tests.sparks import FEATURES, VERSIONS, is_about, numbers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "spark_versions.md"
+_SPARK_3_5 = (
+    "## Spark 3.5",
+    "",
+    "Spark 3.5 has no data sources in Python, so sparklog's JAR serves alone: reads, writes, streams and",
+    "[a catalog of topics](columns.md#a-catalog-of-topics). The same JAR is for Scala 2.12 and 2.13.",
+    "",
+    "- The driver and the executors need Java 17. With an older one, Spark finds no data source at all any more:",
+    "  `UnsupportedClassVersionError: io/sparklog/SparklogSource … class file version 61.0`.",
+    "- Start Spark with `--jars` and the file that `sparklog jar` names, or call `sparklog.spark.register(spark)`.",
+    "- The planner needs Python 3.11 or newer with sparklog and, for writes, pyspark (`pip install 'sparklog[spark]'`; it",
+    "  may be newer than the Spark that runs). If that is not the Python of the job and of Spark's workers, name it by",
+    "  `spark.sparklog.python` or `SPARKLOG_PYTHON`: driver and executors need it at this path. A job in Scala or in an",
+    "  older Python then uses `format(\"sparklog\")`. The functions of `sparklog.spark` and the jobs need a job's Python",
+    "  of 3.11 or newer.",
+    "- Rows for a store that Java can't write to go to the planner of their executor, and records of a store that Java",
+    "  can't read come from there.",
+    "- Refused by name: `metadata` (use the command line, or `Cluster.describe`), `reader=rows`, columns of types that",
+    "  [Java does not take](columns.md#what-java-writes-itself) (cast them), and the job materialize. Spark itself refuses",
+    "  tables of its own catalog (`… is not a valid Spark SQL Data Source`): use the catalog of topics.",
+    "- PySpark 3.5 shows an error of a task as `Py4JJavaError`; its text is the same.",
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +45,7 @@ class Proof:
     node: str
     since: str | None = None
     before: str | None = None
+    also: str | None = None
     refused: bool = False
 
 
@@ -57,8 +79,8 @@ def page() -> str:
         "# Spark versions",
         "",
         "Written by `make docs` from the marks `sparks` of the tests. The same wheel runs on all of these:",
-        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer: 3.5 and older have no data sources in Python, and",
-        "are refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
+        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. [Spark 3.5](#spark-35) needs the JAR; older ones are",
+        "refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
         "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them.",
         "`make test-clusters` installs the wheel by pip into an empty environment for each, and runs the README there.",
         "",
@@ -75,6 +97,8 @@ def page() -> str:
         "",
         *(f"- {title}: {difference}." for title, difference in FEATURES.values() if difference),
         "",
+        *_SPARK_3_5,
+        "",
         "## The Python of the executors",
         "",
         "Executors run the Python that the driver names by `PYSPARK_PYTHON` or `spark.pyspark.python`: the one at this",
@@ -88,7 +112,7 @@ def page() -> str:
 def _row(feature: str, found: list[Proof], nodes: list[str]) -> str:
     cells = []
     for spark in VERSIONS:
-        here = [p for p in found if p.feature == feature and is_about(numbers(spark), p.since, p.before)]
+        here = [p for p in found if p.feature == feature and is_about(numbers(spark), p.since, p.before, p.also)]
         if not here:
             raise ValueError(f"{feature}: no test is marked for Spark {spark}")
         tests = ", ".join(str(nodes.index(proof.node) + 1) for proof in here)

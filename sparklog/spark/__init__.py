@@ -56,7 +56,9 @@ def register(spark: SparkSession) -> None:
     from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES
 
     if not HAS_PYTHON_SOURCES:
-        add_jar(spark)
+        from sparklog.spark.jar import add_jar_unless_there
+
+        add_jar_unless_there(spark)
         return
     from sparklog.spark.source import SparklogDataSource
 

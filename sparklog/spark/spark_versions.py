@@ -5,6 +5,7 @@
     DataSourceStreamArrowWriter     3.5, 4.0       a class that is a batch writer for Arrow and a stream writer
     arrow_udf                       3.5, 4.0       a pandas_udf
     read.json, csv of a DataFrame   3.5, 4.0, 4.1  the same methods, with the DataFrame's RDD
+    DataType.fromDDL                3.5            a function that is not public
     repartitionById                 3.5, 4.0       a shuffle by hash, of numbers that hash to the ids
     SupportsTriggerAvailableNow     3.5, 4.0, 4.1  an empty class: `StreamReader` works without it
     the partition of an empty plan  4.0, 4.1       None, which `plan_of` accepts
@@ -31,7 +32,7 @@ try:
     from pyspark.sql import Column, DataFrame, DataFrameReader, functions
     from pyspark.sql.functions import call_function as _since_3_5  # noqa: F401 - older ones are refused
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 except ImportError as error:
     _found = sys.modules.get("pyspark")
     raise InvalidInput(
@@ -95,6 +96,7 @@ __all__ = [
     "documents",
     "plan_of",
     "repartition_by_id",
+    "type_of",
 ]
 
 _DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
@@ -126,6 +128,15 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)  # without the parameter, Spark uses UTC
+
+
+def type_of(ddl: str) -> DataType:
+    """Return the type that `ddl` describes in Spark's DDL. A session must have started."""
+    if hasattr(DataType, "fromDDL"):
+        return DataType.fromDDL(ddl)
+    from pyspark.sql.types import _parse_datatype_string
+
+    return _parse_datatype_string(ddl)
 
 
 def plan_of(partition: InputPartition | None) -> bytes | None:

@@ -33,7 +33,11 @@ class _Request(msgspec.Struct):
     """`alone`: this Spark has no data sources in Python, so what Java can't do is refused."""
 
     options: dict[str, str]
-    alone: bool
+    alone: bool = False
+
+
+class _OfSchema(msgspec.Struct):
+    schema: str
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -221,7 +225,19 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
     )
 
 
+def _check_schema(payload: bytes) -> bytes:
+    """Return null. Raises InvalidInput if this schema, which the user gave, is not that of some columns of a log."""
+    from pyspark.sql.types import StructType
+
+    from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+
+    schema = StructType.fromJson(msgspec.json.decode(msgspec.json.decode(payload, type=_OfSchema).schema))
+    columns_of(schema, RECORDS_SCHEMA)
+    return b"null"
+
+
 PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "check_schema": _check_schema,
     "columns": _columns,
     "stores": _stores,
     "plan_read": _plan_read,

@@ -7,7 +7,7 @@ P is a ping, answered by P at once: a request may take any time, but the JVM kil
 
     request                                from Java       in      answered by
     -------------------------------------  --------------  ------  -----------------
-    columns, stores                        SparklogSource  driver  plan_requests.py
+    columns, stores, check_schema          SparklogSource  driver  plan_requests.py
     plan_read                              PlannedRead     driver  plan_requests.py
     stream_start, stream_target            LogStream       driver  stream_requests.py
     stream_end, stream_tasks               LogStream       driver  stream_requests.py

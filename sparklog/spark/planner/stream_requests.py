@@ -73,8 +73,8 @@ class _PlanRequest(msgspec.Struct):
 
     options: dict[str, str]
     schema: str
-    alone: bool
     properties: dict[str, str | None]
+    alone: bool = False
 
 
 class _CommitRequest(msgspec.Struct):

@@ -63,8 +63,8 @@ class _WriteToPlan(msgspec.Struct):
 
     options: dict[str, str]
     schema: str
-    alone: bool
-    overwrite: bool
+    alone: bool = False
+    overwrite: bool = False
 
 
 class _WrittenStore(msgspec.Struct):

@@ -50,6 +50,7 @@ def failure(sql: Sql, statement: str) -> str:
     return str(raised.value)
 
 
+@pytest.mark.sparks("catalog")
 def test_a_topic_is_created_described_altered_and_dropped(sql: Sql, cluster: Cluster) -> None:
     assert sql("SHOW TABLES IN log") == []
     sql("CREATE TABLE log.orders TBLPROPERTIES ('partitions' = '3', 'retention.ms' = '-1')")
@@ -71,6 +72,7 @@ def test_a_topic_is_created_described_altered_and_dropped(sql: Sql, cluster: Clu
     assert cluster.topics() == []
 
 
+@pytest.mark.sparks("catalog", since="4.0")
 def test_rows_are_inserted_by_the_names_of_their_columns_and_read_by_offset(sql: Sql, cluster: Cluster) -> None:
     cluster.create_topic("orders", partitions=2)
     rows = "cast(id AS string) AS key, concat('v', id) AS value, 1 AS partition FROM range(0, 9, 1, 1)"
@@ -84,6 +86,7 @@ def test_rows_are_inserted_by_the_names_of_their_columns_and_read_by_offset(sql:
     assert joined == [Row(rows=10)]
 
 
+@pytest.mark.sparks("catalog")
 def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     for topic in ("orders", "copies"):
         cluster.create_topic(topic)
@@ -220,6 +223,7 @@ def test_a_topic_without_records_is_not_replaced_either(sql: Sql, cluster: Clust
     assert cluster.connection.newest_state().topic_ids == state.topic_ids
 
 
+@pytest.mark.sparks("catalog")
 def test_a_topic_is_created_for_the_rows_of_a_query_or_not_at_all(sql: Sql, cluster: Cluster) -> None:
     with pytest.raises(PySparkException, match="some rows fail"):
         sql("CREATE TABLE log.new AS SELECT if(id < 5, 'x', raise_error('some rows fail')) AS value FROM range(9)")

@@ -23,7 +23,7 @@ __all__ = ["filled", "sink", "stream"]
 
 
 @pytest.mark.spark
-@pytest.mark.sparks("limits", before="4.2")
+@pytest.mark.sparks("limits", since="4.0", before="4.2")
 def test_a_run_for_what_is_available_ends_after_one_micro_batch_of_the_limits(
     cluster: Cluster, stream: Stream, sink: Sink, pytestconfig: pytest.Config
 ) -> None:

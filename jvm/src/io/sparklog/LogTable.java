@@ -65,14 +65,10 @@ final class LogTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    if (read != null) {
-      return new LogScanBuilder(schema, read);
-    }
     if (python == null) {
-      throw LogCatalog.refused(
-          "this Spark reads the columns of a log as they are: cast them after the read", schema.toDDL());
+      SparklogSource.checkSchema(schema);
     }
-    return ((SupportsRead) python).newScanBuilder(scanOptions);
+    return read == null ? ((SupportsRead) python).newScanBuilder(scanOptions) : new LogScanBuilder(schema, read);
   }
 
   @Override

@@ -1,6 +1,7 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.sparklog.arrow.Columns;
 import io.sparklog.planner.Planner;
 import io.sparklog.planner.SparkVersion;
@@ -50,12 +51,12 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
     if (!SparkVersion.hasPythonSources()) { // also of a write, whose options are not those of a read
-      return new LogTable(null, schema, isPlain ? new PlannedRead(properties) : null);
+      return new LogTable(null, schema, new PlannedRead(properties));
     }
     Table pythonTable = python().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
+    boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
     boolean isRead = isPlain && columnsOf(options) != null && areReadable(options);
     return new LogTable(pythonTable, schema, isRead ? new PlannedRead(properties) : null);
   }
@@ -77,10 +78,21 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
   }
 
   private static JsonNode ask(String request, CaseInsensitiveStringMap options) {
+    return ask(Planner.request(request, options.asCaseSensitiveMap()));
+  }
+
+  private static JsonNode ask(ObjectNode request) {
     try {
-      return Planner.ofDriver().ask(Planner.request(request, options.asCaseSensitiveMap()));
+      return Planner.ofDriver().ask(request);
     } catch (SparklogException error) {
       throw error.inDriver("plan");
+    }
+  }
+
+  /** Throws Python's error for a schema that is not that of some columns of a log. */
+  static void checkSchema(StructType schema) {
+    if (!Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn)) {
+      ask(Planner.JSON.createObjectNode().put("name", "check_schema").put("schema", schema.json()));
     }
   }
 
