@@ -23,8 +23,8 @@ def jar_path() -> Path:
     if not _JAR.is_file():
         raise InvalidInput(
             f"wanted {_JAR}, found none: sparklog was installed from sources on a machine without javac (a JDK 17 or "
-            "newer), or comes by --py-files; install the wheel, or install a JDK and run make setup, or start Spark with "
-            "--jars and the file that `sparklog jar` names elsewhere. Without the JAR, Python reads, but not in Spark 3.5"
+            "newer), or comes by --py-files; install the wheel, or install a JDK and run make setup, or start Spark "
+            "with --jars and the JAR of another installation. Without the JAR, Python reads, but not in Spark 3.5"
         )
     return _JAR
 
@@ -48,14 +48,14 @@ def add_jar(spark: SparkSession) -> None:
 def add_jar_unless_there(spark: SparkSession) -> None:
     """Add sparklog's JAR to this session, unless it was started with it. It is what serves Spark 3.5.
 
-    Raises InvalidInput if this installation has no JAR, if the driver's Java is older than the JAR's, or in a session of
-    Spark Connect: there, only the server can tell whether it has the JAR.
+    Raises InvalidInput if this installation has no JAR, if the driver's Java is older than the JAR's, or for a client
+    of Spark Connect: only its server knows whether it has the JAR.
     """
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         raise InvalidInput(
-            "wanted a session of Spark 4.0 or newer, or one that is no client of Spark Connect, found a client of Spark "
-            f"{spark.version}: start its server with --jars sparklog.jar (`sparklog jar` names it), and call nothing"
+            f"wanted Spark 4.0 or newer behind Spark Connect, found {spark.version}: start its server with --jars and "
+            "the file that `sparklog jar` names; then no call is needed"
         )
     classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if classes.getResource("io/sparklog/SparklogSource.class") is not None:

@@ -134,7 +134,9 @@ def failure(python: str, **environment: str) -> str:
     return run_java("planner.AskPlanner", python, "60", "once", env=environment).stdout.strip()
 
 
-WANTED = "; wanted Python 3.11 or newer with sparklog: install it there, or set spark.sparklog.python (or SPARKLOG_PYTHON)"
+WANTED = (
+    "; wanted Python 3.11 or newer with sparklog: install it there, or set spark.sparklog.python (or SPARKLOG_PYTHON)"
+)
 
 
 def test_a_python_that_is_missing_is_named() -> None:
@@ -148,8 +150,10 @@ def test_a_python_without_sparklog_is_named(tmp_path: Path) -> None:
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -P "$@"\n')
     python.chmod(0o755)
     version = "{}.{}".format(*sys.version_info)
-    assert f"exit code 1 (its standard error, in the log of this JVM, may say why): it is Python {version} " \
+    assert (
+        f"exit code 1 (its standard error, in the log of this JVM, may say why): it is Python {version} "
         f"without sparklog{WANTED}" in failure(str(python))
+    )
 
 
 def test_an_older_python_is_named(tmp_path: Path) -> None:

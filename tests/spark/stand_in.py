@@ -1,4 +1,4 @@
-"""Empty classes in place of what Spark 3.5 lacks, so that files of tests can be imported there. Nothing there uses them."""
+"""Empty classes in place of what Spark 3.5 lacks, so that test files can be imported there. No test there uses them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.sparks("metadata", before="4.0", refused=True)
 def test_the_logs_own_state_is_refused_by_name(cluster: Cluster, read: Read) -> None:
-    with pytest.raises(PySparkException, match=r"INVALID_OPTION: metadata: topics: this Spark has no .* use the command"):
+    with pytest.raises(
+        PySparkException, match=r"INVALID_OPTION: metadata: topics: this Spark has no .* use the command"
+    ):
         read(metadata="topics")
 
 
@@ -50,9 +52,13 @@ def test_what_only_python_writes_or_reads_is_refused_by_name(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
     cluster.create_topic("t", partitions=1)
-    with pytest.raises(PySparkException, match=r"INVALID_OPTION: reader: wanted auto or columns, found rows: this Spark"):
+    with pytest.raises(
+        PySparkException, match=r"INVALID_OPTION: reader: wanted auto or columns, found rows: this Spark"
+    ):
         read("t", reader="rows")
-    with pytest.raises(PySparkException, match=r"column 'partition': wanted int or smallint or tinyint, found bigint: "):
+    with pytest.raises(
+        PySparkException, match=r"column 'partition': wanted int or smallint or tinyint, found bigint: "
+    ):
         write(spark.sql("SELECT 'a' AS value, 0L AS partition"), "t")
     assert cluster.describe("t").records == 0
 

@@ -2,7 +2,7 @@
 
     begin_rows -> [rows] -> end_rows or drop_rows
 
-The write is that of the Python data source: `upload_task_rows`. It takes an iterator, so it runs in a thread of its own.
+The write is that of the Python data source: `upload_task_rows`. It takes an iterator, so it has a thread of its own.
 """
 
 from __future__ import annotations

@@ -242,9 +242,7 @@ def _plan_write(payload: bytes) -> bytes:
     if task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(
-        _PlannedWrite(pickle.dumps(writer), writer.if_unknown(), writer.done is not None, task)
-    )
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), writer.done is not None, task))
 
 
 def options_for_java(
@@ -257,8 +255,8 @@ def options_for_java(
     """Return the options and the schema of a write; None if the Python data source must plan it.
 
     Python must plan it if Java can't write one of its columns, or if this process lacks pyspark. If Spark has no data
-    source in Python (`alone`), these are InvalidInput. `parse`: parses the options, with the default cluster. Raises the
-    errors of options and of `check_written`.
+    source in Python (`alone`), these are InvalidInput. `parse`: parses the options, with the default cluster. Raises
+    the errors of options and of `check_written`.
     """
     try:
         from pyspark.sql.types import StructType
@@ -277,9 +275,9 @@ def options_for_java(
     check_written(schema, options.topic)  # also of what Python would write: there Spark shows its traceback
     refused = [field for field in schema if not _java_takes(field)]
     if refused and alone:
-        name, found = refused[0].name, refused[0].dataType.simpleString()
+        name, type_ = refused[0].name, refused[0].dataType.simpleString()
         raise InvalidInput(
-            f"column {name!r}: wanted {' or '.join(sorted(_TYPES[name]))}, found {found}: {WITHOUT_PYTHON_SOURCES}, "
+            f"column {name!r}: wanted {' or '.join(sorted(_TYPES[name]))}, found {type_}: {WITHOUT_PYTHON_SOURCES}, "
             "which would take it: cast it"
         )
     return None if refused else (options, schema)

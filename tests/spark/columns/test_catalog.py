@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 from sparklog.client.cluster import Cluster
+from tests.spark.conftest import TASK_ERROR
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], list[Row]]
@@ -225,7 +226,7 @@ def test_a_topic_without_records_is_not_replaced_either(sql: Sql, cluster: Clust
 
 @pytest.mark.sparks("catalog")
 def test_a_topic_is_created_for_the_rows_of_a_query_or_not_at_all(sql: Sql, cluster: Cluster) -> None:
-    with pytest.raises(PySparkException, match="some rows fail"):
+    with pytest.raises(TASK_ERROR, match="some rows fail"):
         sql("CREATE TABLE log.new AS SELECT if(id < 5, 'x', raise_error('some rows fail')) AS value FROM range(9)")
     assert cluster.topics() == []
     sql("CREATE TABLE log.new TBLPROPERTIES ('partitions' = '2') AS SELECT concat('v', id) AS value FROM range(3)")

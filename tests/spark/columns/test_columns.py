@@ -463,7 +463,9 @@ def test_a_python_without_sparklog_is_named(one_spark: OneSpark, cluster: Cluste
     session = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
     try:
         asked = session.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
-        with pytest.raises(Exception, match=r"exit code 1 .*: it is no Python that works; wanted Python 3.11 or newer with sparklog"):
+        with pytest.raises(
+            Exception, match=r"exit code 1 .*: it is no Python that works; wanted Python 3.11 or newer with sparklog"
+        ):
             asked.load()
     finally:
         one_spark.stop()

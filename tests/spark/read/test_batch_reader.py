@@ -206,7 +206,9 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     store = cluster.connection.stores(state).get(next(iter(state.stores)))
     oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
     store.delete(oldest.key.removesuffix(".index"))
-    with pytest.raises(TASK_ERROR, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention or delete-records"):
+    with pytest.raises(
+        TASK_ERROR, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention or delete-records"
+    ):
         strict.collect()
     assert values(lenient) == [f"0-{i}" for i in range(5, 10)]
 
