@@ -116,7 +116,7 @@ def _row(feature: str, found: list[Proof], nodes: list[str]) -> str:
             raise ValueError(f"{feature}: no test is marked for Spark {spark}")
         tests = ", ".join(str(nodes.index(proof.node) + 1) for proof in here)
         later = {proof.since for proof in found if proof.feature == feature and not proof.refused}
-        word = "differs" if any(proof.before in later - {None} for proof in here) else "yes"
+        word = "differs" if any(proof.before in later - {None} and proof.also != spark for proof in here) else "yes"
         cells.append(f"{'*no*' if all(proof.refused for proof in here) else word}: {tests}")
     return f"| {FEATURES[feature][0]} | {' | '.join(cells)} |"
 

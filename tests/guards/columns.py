@@ -196,7 +196,7 @@ GUARDS: Final = (
     _guard(
         "partitioner",
         "Java puts each key into the partition in which Python looks for it.",
-        "write/Murmur2",
+        "arrow/Murmur2",
         "return hash ^ hash >>> 15;",
         "return hash;",
         f"{_WRITES}::test_java_writes_what_python_writes",

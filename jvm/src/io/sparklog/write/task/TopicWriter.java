@@ -1,6 +1,6 @@
 package io.sparklog.write.task;
 
-import io.sparklog.write.Murmur2;
+import io.sparklog.arrow.Murmur2;
 
 /** Writes the rows of one task to one topic: each to its partition, each partition to the stores of its replicas. */
 final class TopicWriter {

@@ -1,6 +1,4 @@
-package io.sparklog.write;
-
-import io.sparklog.arrow.LittleEndian;
+package io.sparklog.arrow;
 
 /** Kafka's hash of keys, by which the default partitioner chooses: core/producing/murmur2.py. */
 public final class Murmur2 {
