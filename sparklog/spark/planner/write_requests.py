@@ -291,18 +291,19 @@ def _java_takes(field: StructField) -> bool:
 def plan_for_java(packed: bytes, *, alone: bool) -> WritePlanForJava | None:
     """Return the plan of a write's tasks, or None if Python must do the write. `packed`: a WritePlan as MessagePack.
 
-    If Spark has no data source in Python (`alone`), the plan says so: tasks hand their rows to a planner.
     Python must do it if Java can't write to one of the stores, if a partition has no store to write to, or if a store
-    is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow.
+    is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow. If
+    Spark has no data source in Python (`alone`), the plan is one by which tasks hand their rows to a planner.
     """
     plan = msgspec.msgpack.decode(packed, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
-    by_python = bool(plan.catching_up) or not all(holders for topic in topics for holders in topic.store_sets)
-    if by_python and not alone:
-        return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
-    stores = [store for topic in described.values() for stores in topic.store_sets for store in stores]
-    by_python = by_python or not all(_takes(plan, store) for store in stores)
+    store_sets = [stores for topic in described.values() for stores in topic.store_sets]
+    by_python = (
+        bool(plan.catching_up)
+        or not all(store_sets)
+        or not all(_takes(plan, store) for stores in store_sets for store in stores)
+    )
     if by_python and not alone:
         return None
     return WritePlanForJava(

@@ -444,6 +444,14 @@ def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> N
         assert found[0] == found[1]
 
 
+def test_a_plan_that_failed_is_made_again(frame: Frame) -> None:
+    """Spark 3.5 asks for statistics, goes on after an error, and then asks for the tasks."""
+    scan = frame("columns", "none")._jdf.queryExecution().optimizedPlan().collectLeaves().head().scan()
+    for asked in (scan.estimateStatistics, scan.planInputPartitions, scan.planInputPartitions):
+        with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            asked()
+
+
 def test_a_planner_that_was_killed_is_started_again(cluster: Cluster, frame: Frame) -> None:
     cluster.create_topic("t")
     cluster.append("t", pa.table({"value": [b"v"] * 10}))

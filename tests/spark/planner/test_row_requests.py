@@ -23,9 +23,14 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def ask() -> Ask:
-    """ask("rows", writer=…, …) -> the reply of one planner."""
-    writers = OpenWriters()
+def writers() -> OpenWriters:
+    """Those of one planner."""
+    return OpenWriters()
+
+
+@pytest.fixture
+def ask(writers: OpenWriters) -> Ask:
+    """ask("rows", writer=…, …) -> the reply of this planner."""
 
     def asked(name: str, **request: object) -> Any:
         return msgspec.json.decode(writers.answer(name, msgspec.json.encode({"name": name, **request})))
@@ -66,14 +71,15 @@ def test_rows_are_committed_with_what_the_task_has_written(cluster: Cluster, ask
     assert found == {("t", 0): [b"e"], ("t", 1): [b"a", b"b", b"d"], ("u", 0): [b"c"], ("u", 1): []}
 
 
-def test_rows_that_are_dropped_end_their_upload(cluster: Cluster, ask: Ask) -> None:
+def test_rows_that_are_dropped_end_their_upload(cluster: Cluster, writers: OpenWriters, ask: Ask) -> None:
     """A store may keep objects of it: nothing names them."""
     cluster.create_topic("t", partitions=1)
     number = ask("begin_rows", plan=planned(cluster).plan)
     ask("rows", writer=number, topic=topic_ids(cluster)["t"], partition=0, batch=message("a"))
+    upload = writers._writers[number]._written
     assert ask("drop_rows", writer=number) is None
-    with pytest.raises(KeyError):
-        ask("end_rows", writer=number)
+    assert type(upload.exception(timeout=60)).__name__ == "_Dropped"
+    assert not writers._writers
 
 
 def test_the_error_of_the_upload_is_that_of_the_task(cluster: Cluster, ask: Ask, tmp_path: Path) -> None:
