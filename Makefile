@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-full demo-cluster test test-columns test-sparks campaign guards sim failures soak lint bench docs site format lock dist test-clusters tf-check clean java
 
-# SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
+# SPARK=3.5 (4.0, 4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
 VENV := $(if $(OTHER),.cache/sparks/$(OTHER),.venv)
 LOCK := requirements/$(if $(OTHER),spark-$(OTHER),dev).lock
@@ -42,14 +42,14 @@ demo-full: java $(DEMO_READY) $(JAR) ## the same and its further acts: compactio
 demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
-test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
+test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=3.5, 4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
 
 test-columns: setup ## what reads and writes records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --columns $(ARGS) tests/spark
 
-test-sparks: ## what runs on each Spark, on all four: every read, write, stream and job
-	@failed=; for spark in 4.0 4.1 4.2 4.3; do \
+test-sparks: ## what runs on each Spark, on all five: every read, write, stream and job
+	@failed=; for spark in 3.5 4.0 4.1 4.2 4.3; do \
 		echo "Spark $$spark"; $(MAKE) --no-print-directory test SPARK=$$spark || failed="$$failed $$spark"; \
 	done; test -z "$$failed" || { echo "failed on Spark$$failed"; exit 1; }
 

@@ -1,4 +1,5 @@
-"""Compile jvm/src into one JAR, against the JARs of the installed pyspark. The same sources give the same bytes.
+"""Compile jvm/src into one JAR, against the JARs of the installed pyspark. Each Spark from 3.5 on gives the same bytes,
+with Scala 2.12 and 2.13: tests/jvm/test_one_jar.py.
 
 python scripts/build_jar.py FILE
 
@@ -22,7 +23,7 @@ SOURCES: Final = ROOT / "jvm" / "src"
 RESOURCES: Final = ROOT / "jvm" / "resources"
 _KEPT: Final = ROOT / ".cache" / "jvm"
 NO_JAVAC: Final = 3  # the exit code without a compiler: sparklog then works without the JAR
-_RELEASE: Final = "17"  # the oldest Java of Spark 4
+_RELEASE: Final = "17"  # the oldest Java of Spark 4; that of Spark 3.5 may be older
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -41,15 +42,13 @@ def built_jar() -> Path:
     if not built.exists():
         _KEPT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
-            _build(Path(folder, "new.jar"))
+            build(Path(folder, "new.jar"), f"{Path(pyspark.__file__).parent}/jars/*")
             os.replace(Path(folder, "new.jar"), built)
     return built
 
 
-def _build(target: Path) -> None:
-    import pyspark
-
-    jars = Path(pyspark.__file__).parent / "jars"
+def build(target: Path, class_path: str) -> None:
+    """Compile the JAR against these JARs of a Spark. Raises SystemExit as `built_jar` does."""
     with tempfile.TemporaryDirectory() as folder:
         sources = sorted(str(file) for file in SOURCES.rglob("*.java"))
         compiler = javac()
@@ -58,7 +57,7 @@ def _build(target: Path) -> None:
             print(f"{wanted}, found only a Java runtime", file=sys.stderr)
             raise SystemExit(NO_JAVAC)
         command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
-        done = subprocess.run([*command, "-cp", f"{jars}/*", "-d", folder, *sources], capture_output=True, text=True)
+        done = subprocess.run([*command, "-cp", class_path, "-d", folder, *sources], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
         files = [(file, file.relative_to(folder)) for file in Path(folder).rglob("*.class")]

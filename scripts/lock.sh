@@ -11,7 +11,7 @@ compile() {
 compile requirements/build.in -o requirements/build.lock "$@"
 compile pyproject.toml --extra dev --extra demo -c requirements/build.lock -o requirements/dev.lock "$@"
 compile pyproject.toml --extra demo -c requirements/build.lock -c requirements/dev.lock -o requirements/demo.lock "$@"
-for spark in 4.0 4.1 4.3; do
+for spark in 3.5 4.0 4.1 4.3; do
     compile pyproject.toml "requirements/spark-$spark.in" -c requirements/build.lock -o "requirements/spark-$spark.lock" "$@"
 done
 compile requirements/terraform.in -o requirements/terraform.lock "$@"

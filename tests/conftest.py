@@ -82,6 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     begin_watching()
     if SPARK < (4, 2):  # its Python leaves sockets to the garbage collector
         config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket\.socket:ResourceWarning")
+    if SPARK < (4, 0):
+        config.addinivalue_line("filterwarnings", "ignore:distutils Version classes are deprecated:DeprecationWarning")
     if (seed := config.getoption("--order-seed")) is not None:
         config.pluginmanager.register(RandomOrder(seed), "random order")
 

@@ -14,6 +14,26 @@ from tests.sparks import FEATURES, VERSIONS, is_about, numbers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "spark_versions.md"
+_SPARK_3_5 = """\
+## Spark 3.5
+
+Spark 3.5 has no data sources in Python, so sparklog's JAR serves alone: reads, writes, streams and
+[a catalog of topics](columns.md#a-catalog-of-topics). The same JAR is for Scala 2.12 and 2.13.
+
+- The driver and the executors need Java 17. With an older one, no data source at all is found any more:
+  `UnsupportedClassVersionError: io/sparklog/SparklogSource … class file version 61.0`.
+- Start Spark with `--jars` and the file that `sparklog jar` names, or call `sparklog.spark.register(spark)`.
+- The planner needs Python 3.11 or newer with sparklog and, for writes, pyspark (`pip install 'sparklog[spark]'`; it may
+  be newer than the Spark that runs). If the Python of Spark's workers is another, name it by `spark.sparklog.python` or
+  `SPARKLOG_PYTHON`: driver and executors need it at this path. So a job may be in Scala or in an older Python. The
+  functions of `sparklog.spark` and sparklog's own jobs run in the job's Python, which then has to be 3.11 or newer.
+- Rows for a store that Java can't write to go to the planner of their executor, and records of a store that Java can't
+  read come from there.
+- Refused by name: `metadata` (use the command line, or `Cluster.describe`), `reader=rows`, columns of types that
+  [Java does not take](columns.md#what-java-writes-itself) (cast them), and the job materialize. Spark itself refuses
+  tables of its own catalog (`… is not a valid Spark SQL Data Source`): use the catalog of topics.
+- PySpark 3.5 shows an error of a task as `Py4JJavaError`, with the same text.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,6 +44,7 @@ class Proof:
     node: str
     since: str | None = None
     before: str | None = None
+    also: str | None = None
     refused: bool = False
 
 
@@ -57,7 +78,7 @@ def page() -> str:
         "# Spark versions",
         "",
         "Written by `make docs` from the marks `sparks` of the tests. The same wheel runs on all of these:",
-        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer: 3.5 and older have no data sources in Python, and",
+        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. [Spark 3.5](#spark-35) needs the JAR; older ones",
         "are refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
         "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them.",
         "`make test-clusters` installs the wheel by pip into an empty environment for each, and runs the README there.",
@@ -75,6 +96,8 @@ def page() -> str:
         "",
         *(f"- {title}: {difference}." for title, difference in FEATURES.values() if difference),
         "",
+        *_SPARK_3_5.splitlines(),
+        "",
         "## The Python of the executors",
         "",
         "Executors run the Python that the driver names by `PYSPARK_PYTHON` or `spark.pyspark.python`: the one at this",
@@ -88,12 +111,12 @@ def page() -> str:
 def _row(feature: str, found: list[Proof], nodes: list[str]) -> str:
     cells = []
     for spark in VERSIONS:
-        here = [p for p in found if p.feature == feature and is_about(numbers(spark), p.since, p.before)]
+        here = [p for p in found if p.feature == feature and is_about(numbers(spark), p.since, p.before, p.also)]
         if not here:
             raise ValueError(f"{feature}: no test is marked for Spark {spark}")
         tests = ", ".join(str(nodes.index(proof.node) + 1) for proof in here)
         later = {proof.since for proof in found if proof.feature == feature and not proof.refused}
-        word = "differs" if any(proof.before in later - {None} for proof in here) else "yes"
+        word = "differs" if any(proof.before in later - {None} and proof.also != spark for proof in here) else "yes"
         cells.append(f"{'*no*' if all(proof.refused for proof in here) else word}: {tests}")
     return f"| {FEATURES[feature][0]} | {' | '.join(cells)} |"
 

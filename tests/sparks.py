@@ -1,6 +1,7 @@
 """The tests that run on every Spark: `@pytest.mark.sparks(FEATURE)`, which make docs/spark_versions.md and its tests.
 
 since="4.2", before="4.2"    on these versions only, because the others do it in another way, or not at all
+also="3.5"                   on this version, too: what the others do without it, its JAR does
 refused=True                 what the test proves is that it is refused, by name
 """
 
@@ -11,7 +12,7 @@ from importlib.metadata import version
 
 import pytest
 
-VERSIONS = ("4.0", "4.1", "4.2", "4.3")
+VERSIONS = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
 # In the order of the page; the second text is what differs.
 FEATURES = {
@@ -28,6 +29,14 @@ FEATURES = {
     "metadata": ("The log's own state (`metadata`)", ""),
     "table": ("`CREATE TABLE … USING sparklog`, `SELECT`", ""),
     "insert": ("`INSERT INTO`, `saveAsTable`", "no Spark passes a table's options to a writer in Python"),
+    "catalog": (
+        "Topics as tables of a catalog, with the JAR",
+        "3.5 has no `WITH (…)` in a `SELECT`: `spark.read.options(…).table(…)` does the same",
+    ),
+    "planner": (
+        "A Python of its own for the planner: `spark.sparklog.python`",
+        "since 4.0, Spark's workers need sparklog in their Python, too",
+    ),
     "write": ("Batch write: one commit over all partitions, in order", ""),
     "again": ("`txnAppId`, `txnVersion`: a repeat adds nothing", ""),
     "failures": ("Failed and speculative tasks leave each row once", ""),
@@ -78,8 +87,12 @@ def numbers(text: str) -> tuple[int, int]:
 SPARK = numbers(version("pyspark"))
 
 
-def is_about(spark: tuple[int, int], since: str | None = None, before: str | None = None) -> bool:
+def is_about(
+    spark: tuple[int, int], since: str | None = None, before: str | None = None, also: str | None = None
+) -> bool:
     """Whether a test with these limits runs on that Spark."""
+    if also is not None and spark == numbers(also):
+        return True
     return (since is None or spark >= numbers(since)) and (before is None or spark < numbers(before))
 
 
@@ -87,7 +100,7 @@ def reason_to_skip(item: pytest.Item) -> str | None:
     """A reason if the test is about other versions of Spark than the installed one."""
     for mark in item.iter_markers("sparks"):
         since, before = mark.kwargs.get("since"), mark.kwargs.get("before")
-        if not is_about(SPARK, since, before):
+        if not is_about(SPARK, since, before, mark.kwargs.get("also")):
             limits = [f"{word} {limit}" for word, limit in (("since", since), ("before", before)) if limit is not None]
             return f"about Spark {' and '.join(limits)}: make test SPARK=… runs it"
     return None

@@ -35,6 +35,7 @@ from sparklog.options.starting_offsets import (
     parse_timestamps,
 )
 
+ONLY_APPENDS: Final = 'a log can only be appended to: use mode("append")'  # a write that would replace rows is refused
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
 _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given is used
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")

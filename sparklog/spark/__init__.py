@@ -49,9 +49,17 @@ def register(spark: SparkSession) -> None:
     """Register `format("sparklog")` in a session. Harmless if the session finds the source by itself.
 
     Spark finds it if the wheel is installed in the driver's Python (under Connect, in the server's). Call this first if
-    the package comes by `--py-files` or `--archives`. Raises InvalidInput without a Spark that sparklog supports.
+    the package comes by `--py-files` or `--archives`. Spark 3.5 has no data sources in Python: there, this adds
+    sparklog's JAR. Raises InvalidInput without a Spark that sparklog supports.
     """
     check_spark()
+    from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES
+
+    if not HAS_PYTHON_SOURCES:
+        from sparklog.spark.jar import add_jar_unless_there
+
+        add_jar_unless_there(spark)
+        return
     from sparklog.spark.source import SparklogDataSource
 
     if _is_known(spark, SparklogDataSource.name()):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import InvalidInput, InvalidOption
+from sparklog.host.java import OLDEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,8 @@ def jar_path() -> Path:
     if not _JAR.is_file():
         raise InvalidInput(
             f"wanted {_JAR}, found none: sparklog was installed from sources on a machine without javac (a JDK 17 or "
-            "newer); install the wheel, or install a JDK and run make setup. Without the JAR, Python reads"
+            "newer), or comes by --py-files; install the wheel, or install a JDK and run make setup, or start Spark "
+            "with --jars and the JAR of another installation. Without the JAR, Python reads, but not in Spark 3.5"
         )
     return _JAR
 
@@ -41,6 +43,27 @@ def add_jar(spark: SparkSession) -> None:
         spark.addArtifacts(path)
         return
     spark.sql(f"ADD JAR '{path}'")
+
+
+def add_jar_unless_there(spark: SparkSession) -> None:
+    """Add sparklog's JAR to this session, unless it was started with it. It is what serves Spark 3.5.
+
+    Raises InvalidInput if this installation has no JAR, if the driver's Java is older than the JAR's, or for a client
+    of Spark Connect: only its server knows whether it has the JAR.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise InvalidInput(
+            f"wanted Spark 4.0 or newer behind Spark Connect, found {spark.version}: start its server with --jars and "
+            "the file that `sparklog jar` names; then no call is needed"
+        )
+    classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if classes.getResource("io/sparklog/SparklogSource.class") is not None:
+        return
+    java = int(jvm.java.lang.System.getProperty("java.specification.version").removeprefix("1."))
+    if java < OLDEST:
+        raise InvalidInput(f"wanted Java {OLDEST} or newer in the driver and the executors, found Java {java}")
+    add_jar(spark)
 
 
 def function_advice(setting: Callable[[str], str | None]) -> str | None:

@@ -66,7 +66,10 @@ def _silence_new_json_loggers() -> None:
 
     A logger that exists may have been configured, so it is not changed.
     """
-    from pyspark.logger import PySparkLogger
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # Spark 3.5 logs nothing as JSON
+        return
 
     for name in _JSON_LOGGERS:
         if name not in logging.root.manager.loggerDict:

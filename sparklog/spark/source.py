@@ -86,12 +86,12 @@ class SparklogDataSource(DataSource):
         Raises InvalidInput if `overwrite` is true, or if a column or an option is wrong.
         """
         from sparklog.core.errors import InvalidInput
-        from sparklog.options.typed import parse_write_options
+        from sparklog.options.typed import ONLY_APPENDS, parse_write_options
         from sparklog.spark.table_options import check_written_options
         from sparklog.spark.write.batch_writer import begin_write
 
         if overwrite:
-            raise InvalidInput('a log can only be appended to: use mode("append")')
+            raise InvalidInput(ONLY_APPENDS)
         schema = _of_spark(schema)
         check_written_options(self.options, schema)
         return begin_write(parse_write_options(self.options, default_cluster()), schema)

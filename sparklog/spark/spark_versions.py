@@ -1,16 +1,17 @@
 """The installed Spark: the only file that handles differences between versions. See docs/spark_versions.md.
 
-    missing                         in Spark  replaced by
-    DataSourceStreamArrowWriter     4.0       a class that is a batch writer for Arrow and a stream writer
-    arrow_udf                       4.0       a pandas_udf
-    read.json, csv of a DataFrame   4.0, 4.1  the same methods, with the DataFrame's RDD
-    repartitionById                 4.0       a shuffle by hash, of numbers that hash to the ids
-    SupportsTriggerAvailableNow     4.0, 4.1  an empty class: `StreamReader` works without it
-    the partition of an empty plan  4.0, 4.1  None, which `plan_of` accepts
+    missing                         in Spark       replaced by
+    data sources in Python          3.5            sparklog's JAR alone, and empty base classes for its planner
+    DataSourceStreamArrowWriter     3.5, 4.0       a class that is a batch writer for Arrow and a stream writer
+    arrow_udf                       3.5, 4.0       a pandas_udf
+    read.json, csv of a DataFrame   3.5, 4.0, 4.1  the same methods, with the DataFrame's RDD
+    DataType.fromDDL                3.5            a function that is not public
+    repartitionById                 3.5, 4.0       a shuffle by hash, of numbers that hash to the ids
+    SupportsTriggerAvailableNow     3.5, 4.0, 4.1  an empty class: `StreamReader` works without it
+    the partition of an empty plan  4.0, 4.1       None, which `plan_of` accepts
 
 This file tests for features, not versions, because some platforms have a feature earlier. HANGING_UDF_SETTING, a fault
-of one version, is the exception. Importing this file raises InvalidInput unless a Spark with data sources in Python is
-installed.
+of one version, is the exception. Importing this file raises InvalidInput unless Spark 3.5 or newer is installed.
 """
 
 from __future__ import annotations
@@ -29,27 +30,50 @@ from sparklog.host.extras import install_line
 try:
     import pyspark
     from pyspark.sql import Column, DataFrame, DataFrameReader, functions
-    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.functions import call_function as _since_3_5  # noqa: F401 - older ones are refused
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 except ImportError as error:
     _found = sys.modules.get("pyspark")
     raise InvalidInput(
-        f"wanted Spark 4.0 or newer (older ones have no data sources in Python) in {sys.executable}, found "
+        f"wanted Spark 3.5 or newer in {sys.executable}, found "
         f"{'none' if _found is None else f'pyspark {_found.__version__}'} ({error}): {install_line('spark')}"
     ) from error
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceArrowWriter as ArrowWriter
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    from pyspark.sql.datasource import InputPartition, WriterCommitMessage
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    HAS_PYTHON_SOURCES: bool
 else:
+    try:
+        from pyspark.sql.datasource import DataSourceArrowWriter as ArrowWriter
+        from pyspark.sql.datasource import WriterCommitMessage
+
+        HAS_PYTHON_SOURCES = True
+    except ImportError:
+
+        class ArrowWriter:
+            """An empty class in place of Spark's: the JAR's planner plans and commits, and Spark calls no writer."""
+
+        class WriterCommitMessage:
+            """An empty class in place of Spark's."""
+
+        HAS_PYTHON_SOURCES = False
+
     try:
         from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
     except ImportError:
-        from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+        if HAS_PYTHON_SOURCES:
+            from pyspark.sql.datasource import DataSourceStreamWriter
 
-        class StreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-            """A stream writer that gets Arrow batches: Spark 4.0 passes them to each DataSourceArrowWriter."""
+            class StreamArrowWriter(DataSourceStreamWriter, ArrowWriter):
+                """A stream writer that gets Arrow batches: Spark 4.0 passes them to each DataSourceArrowWriter."""
+
+        else:
+            StreamArrowWriter = ArrowWriter
 
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -61,14 +85,18 @@ else:
 
 __all__ = [
     "HANGING_UDF_SETTING",
+    "HAS_PYTHON_SOURCES",
+    "ArrowWriter",
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
+    "WriterCommitMessage",
     "arrow_function",
     "arrow_schema",
     "delta_package",
     "documents",
     "plan_of",
     "repartition_by_id",
+    "type_of",
 ]
 
 _DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
@@ -100,6 +128,15 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)  # without the parameter, Spark uses UTC
+
+
+def type_of(ddl: str) -> DataType:
+    """Return the type that `ddl` describes in Spark's DDL. A session must have started."""
+    if hasattr(DataType, "fromDDL"):
+        return DataType.fromDDL(ddl)
+    from pyspark.sql.types import _parse_datatype_string
+
+    return _parse_datatype_string(ddl)
 
 
 def plan_of(partition: InputPartition | None) -> bytes | None:

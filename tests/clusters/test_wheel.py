@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("spark", VERSIONS)
+@pytest.mark.parametrize("spark", [spark for spark in VERSIONS if spark != "3.5"])  # which `sparklog[spark]` takes
 def test_the_readme_runs_on_the_installed_wheel(dist: Path, tmp_path: Path, spark: str) -> None:
     (wheel,), (jobs,) = dist.glob("*.whl"), dist.glob("sparklog-jobs-*.zip")
     environment = tmp_path / ".venv"

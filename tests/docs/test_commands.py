@@ -261,7 +261,8 @@ def test_the_keys_of_conf_and_of_the_pages_are_declared(nowhere: Path, capsys: p
 
 
 def test_the_variables_that_conf_and_the_pages_name_are_read() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "sparklog").rglob("*.py"))
+    code = [*(ROOT / "sparklog").rglob("*.py"), *(ROOT / "jvm").rglob("*.java")]
+    sources = "".join(path.read_text(encoding="utf-8") for path in code)
     files = [*PAGES, *(path for path in (ROOT / "conf").rglob("*") if path.is_file())]
     for file in files:
         for name in re.findall(r"\bSPARKLOG_[A-Z_]*[A-Z]\b", file.read_text(encoding="utf-8")):

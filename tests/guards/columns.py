@@ -15,6 +15,7 @@ _FAULTS: Final = "tests/spark/columns/test_write_faults.py::test_a_fault_at_each
 _PLANNER: Final = "tests/jvm/test_planner.py"
 _DYING: Final = "tests/spark/columns/test_dying_planners.py"
 _STREAMS: Final = "tests/spark/columns/test_column_streams.py"
+_ROWS: Final = "tests/spark/planner/test_row_requests.py"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -24,6 +25,31 @@ def _guard(name: str, guards: str, file: str, text: str, without: str, test: str
 
 
 GUARDS: Final = (
+    # ---- Spark 3.5 -----------------------------------------------------------------------------------
+    _guard(
+        "failed-plan",
+        "A read whose plan failed is planned again if Spark asks again: it is not empty.",
+        "read/LogScan",
+        "List<TaskToRead> left = new ArrayList<>();",
+        "List<TaskToRead> left = tasks = new ArrayList<>();",
+        "test_a_plan_that_failed_is_made_again",
+    ),
+    Guard(
+        "java-rows-partition",
+        "Rows that a planner writes go to the partition that Java has chosen.",
+        "sparklog/spark/planner/row_requests.py",
+        "pa.scalar(partition, pa.int32())",
+        "pa.scalar(0, pa.int32())",
+        (f"{_ROWS}::test_rows_are_committed_with_what_the_task_has_written",),
+    ),
+    Guard(
+        "java-rows-dropped",
+        "The upload of rows that a task has dropped ends, and puts no more objects.",
+        "sparklog/spark/planner/row_requests.py",
+        "            raise _Dropped",
+        "            return",
+        (f"{_ROWS}::test_rows_that_are_dropped_end_their_upload",),
+    ),
     # ---- streams -------------------------------------------------------------------------------------
     _guard(
         "stream-run",
@@ -196,7 +222,7 @@ GUARDS: Final = (
     _guard(
         "partitioner",
         "Java puts each key into the partition in which Python looks for it.",
-        "write/task/Murmur2",
+        "arrow/Murmur2",
         "return hash ^ hash >>> 15;",
         "return hash;",
         f"{_WRITES}::test_java_writes_what_python_writes",
@@ -418,8 +444,8 @@ GUARDS: Final = (
         "java-catching-up",
         "A store that is catching up may delay a task only briefly, which Python sees to.",
         "sparklog/spark/planner/write_requests.py",
-        "if plan.catching_up or not all(",
-        "if not all(",
+        "bool(plan.catching_up)",
+        "False",
         (f"{_REPLICAS}::test_a_store_that_is_catching_up_is_left_to_python",),
     ),
     _guard(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import threading
 import time
@@ -125,6 +126,50 @@ def test_what_python_prints_is_no_answer(tmp_path: Path) -> None:
     assert done.stdout == "null\n"
     assert "hello from the start" in done.stderr
     assert "hello from a buffer" in done.stderr
+
+
+def failure(python: str, **environment: str) -> str:
+    """The error of a planner that this Python can't run."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
+    return run_java("planner.AskPlanner", python, "60", "once", env=environment).stdout.strip()
+
+
+WANTED = (
+    "; wanted Python 3.11 or newer with sparklog: install it there, or set spark.sparklog.python (or SPARKLOG_PYTHON)"
+)
+
+
+def test_a_python_that_is_missing_is_named() -> None:
+    found = failure("/no/python")
+    assert found.startswith('PLANNER_FAILED: wanted to start a planner, found: Cannot run program "/no/python"')
+    assert WANTED in found
+
+
+def test_a_python_without_sparklog_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -P "$@"\n')
+    python.chmod(0o755)
+    version = "{}.{}".format(*sys.version_info)
+    assert (
+        f"exit code 1 (its standard error, in the log of this JVM, may say why): it is Python {version} "
+        f"without sparklog{WANTED}" in failure(str(python))
+    )
+
+
+def test_an_older_python_is_named(tmp_path: Path) -> None:
+    """As with PySpark 3.5, which runs on Python 3.8."""
+    old = [*map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python3")), shutil.which("python3.10")]
+    python = next((path for path in old if path is not None), None)
+    if python is None:
+        pytest.skip("no Python 3.10 on this machine")
+    assert f": it is Python 3.10{WANTED}" in failure(python, PYTHONPATH=os.getcwd())
+
+
+@pytest.mark.sparks("planner")
+def test_the_planner_has_a_python_of_its_own(tmp_path: Path) -> None:
+    """SPARKLOG_PYTHON goes before the Python of Spark's workers."""
+    assert '"/of/workers"' in failure("", PYSPARK_PYTHON="/of/workers")
+    assert '"/own/python"' in failure("", PYSPARK_PYTHON="/of/workers", SPARKLOG_PYTHON="/own/python")
 
 
 def test_a_ping_is_answered_while_a_request_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,19 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES
 from tests.jar import jar
 from tests.mounts import begin_own_mounts
 from tests.servers.cloud_servers import ACCOUNT_KEY
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.spark import stand_in as stand_in  # before files that need it
 from tests.spark.kills.deaths import Deaths
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 
+TASK_ERROR = PySparkException if HAS_PYTHON_SOURCES else Py4JJavaError  # what PySpark makes of the error of a task
 PROJECT = Path(__file__).parents[2]
 FORKED_WORKERS = Path(__file__).parent / "forked_workers"
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
@@ -171,7 +176,7 @@ def one_spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_CONF_DIR"] = str(NO_FOLDER)
     os.environ["PYTHONPATH"] = f"{FORKED_WORKERS}{os.pathsep}{PROJECT}"
-    spark = OneSpark(scratch, with_jar=request.config.getoption("--columns"))
+    spark = OneSpark(scratch, with_jar=request.config.getoption("--columns") or not HAS_PYTHON_SOURCES)
     yield spark
     spark.end()
 

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
+from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES
 from sparklog.storage.keys import parse_data_key
 from tests.spark.conftest import SPECULATING, TWO_HOSTS, OneSpark, Read, Write
 from tests.spark.faulty_source import MEETING, FaultySource
@@ -26,7 +27,8 @@ ROWS = 400
 def spark(one_spark: OneSpark, deaths: Deaths) -> SparkSession:
     """Two executors of one core each, in JVMs of their own, with speculation. They die as planned."""
     session = one_spark.session(TWO_HOSTS, **SPECULATING, **deaths.settings())
-    session.dataSource.register(FaultySource)
+    if HAS_PYTHON_SOURCES:
+        session.dataSource.register(FaultySource)
     return session
 
 
@@ -58,7 +60,7 @@ def meeting_place(tmp_path: Path) -> str:
 
 
 # M: I-03 (loses)
-@pytest.mark.sparks("failures")
+@pytest.mark.sparks("failures", since="4.0")
 def test_tasks_that_fail_after_their_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -83,7 +85,7 @@ def test_a_job_that_fails_for_good_leaves_nothing_visible(
 
 
 # M: I-03 (loses)
-@pytest.mark.sparks("failures")
+@pytest.mark.sparks("failures", since="4.0")
 def test_speculative_attempts_that_both_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
 ) -> None:
@@ -141,7 +143,7 @@ def test_without_one_command_id_a_second_commit_is_refused_for_its_uploads(
 
 
 # M: S-09 R-04
-@pytest.mark.sparks("latest", since="4.1")
+@pytest.mark.sparks("latest", since="4.1", also="3.5")
 def test_a_dataframe_outlives_the_objects_of_its_plan(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -155,7 +157,7 @@ def test_a_dataframe_outlives_the_objects_of_its_plan(
     assert len(before) == ROWS
 
 
-@pytest.mark.sparks("latest", since="4.1")
+@pytest.mark.sparks("latest", since="4.1", also="3.5")
 def test_a_stream_joins_a_dataframe_over_a_roll(
     spark: SparkSession, one_spark: OneSpark, cluster: Cluster, read: Read, write: Write, tmp_path: Path
 ) -> None:

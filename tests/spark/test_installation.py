@@ -13,11 +13,20 @@ import pytest
 
 import sparklog
 from sparklog.client.cluster import Cluster
+from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES
+from tests.jar import jar
+from tests.servers.maven import fetch_jars
 from tests.spark_classes import short_lived_spark
 from tests.spark_home import spark_home
 
 pytestmark = pytest.mark.spark
 
+CONNECT = "org.apache.spark:spark-connect_2.12:3.5.7"  # PySpark has it since 4.0; 3.5.8 and 3.5.9 are not served
+WITHOUT = (
+    "org.apache.spark:spark-sql_2.12",
+    "org.apache.spark:spark-core_2.12",
+    "org.apache.spark:spark-catalyst_2.12",
+)
 PACKAGE = Path(sparklog.__file__).parent
 QUIET = {
     "spark.ui.enabled": "false",
@@ -43,7 +52,8 @@ url = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 try:
     spark.read.format("sparklog").option("cluster", url).option("subscribe", "t").load()
-    raise SystemExit("the source was found without registration: this Python has the package installed")
+    if hasattr(spark, "dataSource"):  # else it was submitted with the JAR
+        raise SystemExit("the source was found without registration: this Python has the package installed")
 except Exception as error:
     assert "DATA_SOURCE_NOT_FOUND" in str(error), error
 sparklog.spark.register(spark)
@@ -54,6 +64,7 @@ import sys
 import pyspark
 from pyspark.sql import SparkSession
 import sparklog.spark
+from sparklog.core.errors import InvalidInput
 url = sys.argv[1]
 builder = SparkSession.builder.remote("local[2]")
 for setting in sys.argv[2:]:
@@ -67,8 +78,11 @@ frame.write.format("sparklog").mode("append").option("cluster", url).option("top
 kept = read.where("offset < 5")
 assert kept.union(kept).count() == 2 * kept.count() > 0
 read.createOrReplaceTempView("v")
-sparklog.spark.register(spark)
-wanted = 200 if pyspark.__version__.startswith("4.0.") else 100  # Spark 4.0 plans each use of a view anew
+try:
+    sparklog.spark.register(spark)
+except InvalidInput as error:  # of 3.5: whether the server has the JAR can't be seen
+    assert "start its server with --jars" in str(error), error
+wanted = 200 if pyspark.__version__ < "4.1" else 100  # before 4.1, each use of a view is planned anew
 assert spark.sql("select count(*) as n from v").collect()[0].n == wanted
 """
 
@@ -103,6 +117,8 @@ def test_package_by_py_files_alone_works_after_register(cluster: Cluster, tmp_pa
     script.write_text(BY_PY_FILES + ROUND_TRIP + AT_THE_END)
     python, path = python_without_the_package(tmp_path)
     settings = [part for name, value in QUIET.items() for part in ("--conf", f"{name}={value}")]
+    if not HAS_PYTHON_SOURCES:
+        settings += ["--jars", str(jar())]
     spark_submit = str(Path(path) / "pyspark" / "bin" / "spark-submit")
     ran = subprocess.run(
         [spark_submit, "--master", "local[2]", *settings, "--py-files", archive, str(script), cluster.connection.url],
@@ -121,11 +137,13 @@ def test_spark_connect_reads_and_writes(cluster: Cluster, tmp_path: Path) -> Non
     cluster.create_topic("t", partitions=2)
     script = tmp_path / "job.py"
     script.write_text(BY_CONNECT + ROUND_TRIP + MORE_BY_CONNECT + AT_THE_END)
+    jars = [] if HAS_PYTHON_SOURCES else [jar(), *fetch_jars("spark-connect", [CONNECT], WITHOUT)]
+    submitted = {"PYSPARK_SUBMIT_ARGS": f"--jars {','.join(map(str, jars))} pyspark-shell"} if jars else {}
     ran = subprocess.run(
         [sys.executable, str(script), cluster.connection.url, *(f"{name}={value}" for name, value in QUIET.items())],
         cwd=tmp_path,
         # Otherwise a local server always takes port 15002, and two of them at once collide.
-        env=surroundings(tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_TESTING="1"),
+        env=surroundings(tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_TESTING="1", **submitted),
         capture_output=True,
         text=True,
         check=False,

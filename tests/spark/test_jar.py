@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.spark import installed
+from sparklog.spark import spark_versions
 from sparklog.spark.jar import function_advice
 
 SETTING = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 
 
 def test_where_functions_in_python_hang_the_setting_is_named_until_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "HANGING_UDF_SETTING", SETTING)
+    monkeypatch.setattr(spark_versions, "HANGING_UDF_SETTING", SETTING)
     for value in (None, "true"):
         advice = function_advice({SETTING: value}.get)
         assert advice is not None
@@ -20,5 +20,5 @@ def test_where_functions_in_python_hang_the_setting_is_named_until_it_is_set(mon
 
 
 def test_where_they_do_not_hang_nothing_is_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "HANGING_UDF_SETTING", None)
+    monkeypatch.setattr(spark_versions, "HANGING_UDF_SETTING", None)
     assert function_advice({SETTING: "true"}.get) is None

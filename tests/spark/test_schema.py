@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import CalendarIntervalType, NullType, StructField, StructType, VarcharType
+from pyspark.sql import types
+from pyspark.sql.types import NullType, StructField, StructType, VarcharType
 
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import READ_SCHEMA, read_schema
@@ -49,6 +50,6 @@ def test_columns_of_nulls_are_taken_for_any_type() -> None:
 
 def test_types_that_arrow_does_not_know_are_refused_by_name() -> None:
     with pytest.raises(InvalidInput, match="column 'value': type interval can't be written"):
-        check_written(StructType().add("value", CalendarIntervalType()), "t")
+        check_written(StructType().add("value", types.CalendarIntervalType()), "t")
     with pytest.raises(InvalidInput, match="column 'pause': type interval can't be written: cast or drop it"):
-        check_written(StructType().add("value", "string").add("pause", CalendarIntervalType()), "t")
+        check_written(StructType().add("value", "string").add("pause", types.CalendarIntervalType()), "t")

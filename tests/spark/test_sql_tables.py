@@ -26,7 +26,7 @@ def database(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP DATABASE of_logs CASCADE")
 
 
-@pytest.mark.sparks("table")
+@pytest.mark.sparks("table", since="4.0")
 def test_a_table_of_a_log_is_made_and_read(database: SparkSession, cluster: Cluster) -> None:
     for topic, value in (("t", "a"), ("u", "b")):
         cluster.create_topic(topic, partitions=2)
@@ -71,7 +71,7 @@ def test_a_table_of_a_log_is_read_as_a_stream(database: SparkSession, cluster: C
     assert cluster.describe("out").records == 0
 
 
-@pytest.mark.sparks("insert", refused=True)
+@pytest.mark.sparks("insert", since="4.0", refused=True)
 def test_an_insert_that_spark_sends_without_its_table_is_refused(database: SparkSession, cluster: Cluster) -> None:
     """Spark gives the writer the schema of the rows, at times with what another table keeps: no guess is made."""
     for topic in ("t", "u"):
@@ -128,7 +128,7 @@ def test_a_table_with_a_secret_is_never_made(database: SparkSession, cluster: Cl
     assert not database.catalog.tableExists("bare")
 
 
-@pytest.mark.sparks("table")
+@pytest.mark.sparks("table", since="4.0")
 def test_a_table_whose_columns_were_altered_is_refused_until_it_is_made_again(
     database: SparkSession, cluster: Cluster
 ) -> None:

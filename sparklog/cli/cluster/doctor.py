@@ -184,9 +184,9 @@ def _spark() -> Iterator[Diagnosis]:
 
         check_spark()
     except SparklogError as error:
-        yield Diagnosis("this machine", "Spark 4.0 or newer", error.message, install_line("spark"))
+        yield Diagnosis("this machine", "Spark 3.5 or newer", error.message, install_line("spark"))
         return
-    yield Diagnosis("this machine", "Spark 4.0 or newer")
+    yield Diagnosis("this machine", "Spark 3.5 or newer")
     if java.problem == OK:
         yield from _tasks()
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import StoreId, TimestampSource
 from sparklog.host.recent_failures import FAILED_FOR_MS
@@ -25,11 +25,19 @@ from sparklog.storage.open_store import registered_url
 
 _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
 
+WITHOUT_PYTHON_SOURCES: Final = "this Spark has no data sources in Python (4.0 and newer have)"
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
 class _Request(msgspec.Struct):
+    """`alone`: this Spark has no data sources in Python, so what Java can't do is refused."""
+
     options: dict[str, str]
+    alone: bool = False
+
+
+class _OfSchema(msgspec.Struct):
+    schema: str
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -100,16 +108,32 @@ def _columns(payload: bytes) -> bytes:
     """Return the columns of the read that the options in `payload` describe, as JSON.
 
     Returns null if Spark must use the Python data source instead: for a metadata table, for a new table of the catalog,
-    and for wrong options.
+    and for wrong options. Raises InvalidOption if there is none.
     """
-    given = msgspec.json.decode(payload, type=_Request).options
-    if all(name in given for name in _PROPERTIES):
+    request = msgspec.json.decode(payload, type=_Request)
+    given = request.options
+    if not request.alone and all(name in given for name in _PROPERTIES):
         return b"null"
     try:
         options = read_options_of_any(given, default_cluster())
     except SparklogError:
+        if request.alone:
+            raise
         return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
+    if request.alone:
+        _check_alone(options)
     return msgspec.json.encode(options.columns if options.metadata is None else None)
+
+
+def _check_alone(options: ReadOptions) -> None:
+    """Raise InvalidOption for a read that needs a data source in Python, if this Spark has none."""
+    if options.metadata is not None:
+        raise InvalidOption(
+            f"metadata: {options.metadata}: {WITHOUT_PYTHON_SOURCES}; use the command line (sparklog topic describe, "
+            "sparklog store list, …) or Cluster.describe in Python"
+        )
+    if options.reader == "rows":
+        raise InvalidOption(f"reader: wanted auto or columns, found rows: {WITHOUT_PYTHON_SOURCES}")
 
 
 def _stores(payload: bytes) -> bytes:
@@ -131,6 +155,8 @@ def _plan_read(payload: bytes) -> bytes:
     """
     request = msgspec.json.decode(payload, type=_Request)
     options = parse_read_options(request.options, default_cluster())
+    if request.alone:
+        _check_alone(options)
     from sparklog.client.plans.read_plan import plan_read
 
     connection = shared(options.cluster, options.storage)
@@ -199,7 +225,19 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
     )
 
 
+def _check_schema(payload: bytes) -> bytes:
+    """Return null. Raises InvalidInput if this schema, which the user gave, is not that of some columns of a log."""
+    from pyspark.sql.types import StructType
+
+    from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+
+    schema = StructType.fromJson(msgspec.json.decode(msgspec.json.decode(payload, type=_OfSchema).schema))
+    columns_of(schema, RECORDS_SCHEMA)
+    return b"null"
+
+
 PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "check_schema": _check_schema,
     "columns": _columns,
     "stores": _stores,
     "plan_read": _plan_read,

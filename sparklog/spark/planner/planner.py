@@ -7,7 +7,7 @@ P is a ping, answered by P at once: a request may take any time, but the JVM kil
 
     request                                from Java       in      answered by
     -------------------------------------  --------------  ------  -----------------
-    columns, stores                        SparklogSource  driver  plan_requests.py
+    columns, stores, check_schema          SparklogSource  driver  plan_requests.py
     plan_read                              PlannedRead     driver  plan_requests.py
     stream_start, stream_target            LogStream       driver  stream_requests.py
     stream_end, stream_tasks               LogStream       driver  stream_requests.py
@@ -18,6 +18,7 @@ P is a ping, answered by P at once: a request may take any time, but the JVM kil
     commit_micro_batch, abort_micro_batch  LogStreamWrite  driver  stream_requests.py
     refuse_row, blame_stores               TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py
+    begin_rows, rows, end_rows, drop_rows  PythonWriter    task    row_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
 
 With each change of a request or of an answer, increase the number PROTOCOL here and in Planner.java.
@@ -37,11 +38,12 @@ import sparklog
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
+from sparklog.spark.planner.row_requests import WRITER_REQUESTS, OpenWriters
 from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "7"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "8"  # of these messages; the JAR names the one that it speaks
 START: Final = b"\0sparklog planner\0"
 _PING: Final = b"P"
 _HEAD: Final = struct.Struct(">iqc")
@@ -57,7 +59,7 @@ class _Name(msgspec.Struct):
 
 def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
     """Answer all requests until `requests` ends. If the JAR's `protocol` is not PROTOCOL, answer UnsupportedVersion."""
-    readers = OpenReaders()
+    readers, writers = OpenReaders(), OpenWriters()
     sending = threading.Lock()
     replies.write(START)
     replies.flush()
@@ -69,7 +71,7 @@ def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
             replies.flush()
 
     def answer(request_id: int, payload: bytes) -> None:
-        send(request_id, *_answer(readers, payload, protocol))
+        send(request_id, *_answer(readers, writers, payload, protocol))
 
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
         length, request_id, kind = _HEAD.unpack(head)
@@ -80,7 +82,7 @@ def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
             threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
 
 
-def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
+def _answer(readers: OpenReaders, writers: OpenWriters, payload: bytes, protocol: str) -> Reply:
     try:
         if protocol != PROTOCOL:
             raise UnsupportedVersion(
@@ -90,6 +92,8 @@ def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
         name = msgspec.json.decode(payload, type=_Name).name
         if name in _REQUESTS:
             return b"J", _REQUESTS[name](payload)
+        if name in WRITER_REQUESTS:
+            return b"J", writers.answer(name, payload)
         return readers.answer(name, payload)
     except BaseException as error:  # the JVM waits for an answer, whatever it is
         return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

@@ -69,11 +69,12 @@ class _RunReply(msgspec.Struct):
 
 
 class _PlanRequest(msgspec.Struct):
-    """A micro-batch to write. `properties`: Spark's local properties that name it."""
+    """A micro-batch to write. `properties`: Spark's local properties that name it. `alone`: as in `_WriteToPlan`."""
 
     options: dict[str, str]
     schema: str
     properties: dict[str, str | None]
+    alone: bool = False
 
 
 class _CommitRequest(msgspec.Struct):
@@ -170,7 +171,7 @@ def _plan_micro_batch(payload: bytes) -> bytes:
     Raises the errors of `plan_micro_batch`, and InvalidInput if Spark does not name the micro-batch.
     """
     request = msgspec.json.decode(payload, type=_PlanRequest)
-    parsed = options_for_java(request.options, request.schema, parse_stream_write_options)
+    parsed = options_for_java(request.options, request.schema, parse_stream_write_options, alone=request.alone)
     if parsed is None:
         return b"null"
     from sparklog.spark.write.stream_writer import is_written, micro_batch_of, micro_batch_writer, plan_micro_batch
@@ -178,7 +179,7 @@ def _plan_micro_batch(payload: bytes) -> bytes:
     options, schema = parsed
     micro_batch = micro_batch_of(request.properties)
     plan, written = plan_micro_batch(options, schema)
-    task = plan_for_java(plan)
+    task = plan_for_java(plan, alone=request.alone)
     if task is None:
         return b"null"
     if_unknown = micro_batch_writer(options, plan, micro_batch).if_unknown()

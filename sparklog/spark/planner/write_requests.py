@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +19,10 @@ import pyarrow as pa
 
 from sparklog.client.plans.task_upload import without_failed
 from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan
-from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.errors import InvalidInput, SparklogError, StoreUnavailable
 from sparklog.core.names.store_addresses import is_relative
 from sparklog.core.types import Holder, StoreId
+from sparklog.host.extras import install_line
 from sparklog.log.batch import SMALL_BATCH_BYTES
 from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
@@ -30,11 +32,12 @@ from sparklog.log.write.open_object import UPLOAD_ATTEMPTS
 from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_memory import LIMITS
 from sparklog.spark.lazy_connection import default_cluster
+from sparklog.spark.planner.plan_requests import WITHOUT_PYTHON_SOURCES
 from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.open_store import registered_url
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from sparklog.options.typed import WriteOptions
     from sparklog.spark.write.batch_writer import TaskMessage
@@ -53,8 +56,15 @@ _ERRNOS: Final = {os.strerror(number): number for number in errno.errorcode}
 
 
 class _WriteToPlan(msgspec.Struct):
+    """A write of a batch. `alone`: this Spark has no data sources in Python, so what Java can't do is refused.
+
+    `overwrite`: the rows would replace those of the log.
+    """
+
     options: dict[str, str]
     schema: str
+    alone: bool = False
+    overwrite: bool = False
 
 
 class _WrittenStore(msgspec.Struct):
@@ -110,7 +120,10 @@ class _Format(msgspec.Struct):
 
 
 class WritePlanForJava(msgspec.Struct):
-    """The plan of the tasks, for Java. `plan`: the WritePlan in MessagePack, with which Python raises task errors."""
+    """The plan of the tasks, for Java. `plan`: the WritePlan in MessagePack, with which Python raises task errors.
+
+    `by_python`: tasks hand their rows to a planner on their executor (`row_requests`).
+    """
 
     n0: int
     topic: str | None
@@ -119,17 +132,20 @@ class WritePlanForJava(msgspec.Struct):
     limits: _WriteLimits
     object: _Format
     index: _Format
+    by_python: bool
     plan: bytes
 
 
 class _PlannedWrite(msgspec.Struct):
     """A write that Java may do. `writer`: a pickled BatchWriter, which the JVM sends back for commit or abort.
 
-    `if_unknown`: what to do if no planner answers the commit.
+    `if_unknown`: what to do if no planner answers the commit. `skipped`: the version of the write was written already,
+    so its tasks write nothing.
     """
 
     writer: bytes
     if_unknown: str
+    skipped: bool
     task: WritePlanForJava
 
 
@@ -198,12 +214,15 @@ def _plan_write(payload: bytes) -> bytes:
     """Return the plan of a write, as JSON; null if the Python data source must plan it instead.
 
     Python plans a write that Java can't do, because of a column's type or of a store, and skips a write that was
-    already done. Raises the errors of a write that is refused.
+    already done. If Spark has no data source in Python, the tasks hand their rows to a planner, or InvalidInput is
+    raised. Also raises the errors of a write that is refused.
     """
-    from sparklog.options.typed import parse_write_options
+    from sparklog.options.typed import ONLY_APPENDS, parse_write_options
 
     request = msgspec.json.decode(payload, type=_WriteToPlan)
-    parsed = options_for_java(request.options, request.schema, parse_write_options)
+    if request.overwrite:
+        raise InvalidInput(ONLY_APPENDS)
+    parsed = options_for_java(request.options, request.schema, parse_write_options, alone=request.alone)
     if parsed is None:
         return b"null"
     from pyspark.errors import PySparkException
@@ -214,57 +233,78 @@ def _plan_write(payload: bytes) -> bytes:
     try:
         writer = planned_writer(options, schema)
     except PySparkException:  # the Python data source raises it in its own way
+        if request.alone:
+            raise
         return b"null"
-    if writer.done is not None:
+    if writer.done is not None and not request.alone:
         return b"null"
-    task = plan_for_java(writer.plan)
+    task = plan_for_java(writer.plan, alone=request.alone)
     if task is None:
         return b"null"
     warn_of(writer.options, schema)
-    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), task))
+    return msgspec.json.encode(_PlannedWrite(pickle.dumps(writer), writer.if_unknown(), writer.done is not None, task))
 
 
 def options_for_java(
-    given: dict[str, str], schema_json: str, parse: Callable[[dict[str, str], str | None], WriteOptions]
+    given: dict[str, str],
+    schema_json: str,
+    parse: Callable[[dict[str, str], str | None], WriteOptions],
+    *,
+    alone: bool,
 ) -> tuple[WriteOptions, StructType] | None:
     """Return the options and the schema of a write; None if the Python data source must plan it.
 
-    Python must plan it if Java can't write one of its columns, or if this process lacks pyspark. `parse`: parses the
-    options, with the default cluster. Raises the errors of options and of `check_written`.
+    Python must plan it if Java can't write one of its columns, or if this process lacks pyspark. If Spark has no data
+    source in Python (`alone`), these are InvalidInput. `parse`: parses the options, with the default cluster. Raises
+    the errors of options and of `check_written`.
     """
     try:
         from pyspark.sql.types import StructType
 
         from sparklog.spark.schema import check_written
         from sparklog.spark.table_options import check_written_options
-    except ImportError:  # Spark's workers find pyspark where this process does not
-        return None
+    except ImportError as error:  # Spark's workers find pyspark where this process does not
+        if not alone:
+            return None
+        raise InvalidInput(
+            f"wanted pyspark in {sys.executable}, which plans this write, found none ({error}): {install_line('spark')}"
+        ) from error
     schema = StructType.fromJson(msgspec.json.decode(schema_json))
     check_written_options(given, schema)
     options = parse(given, default_cluster())
     check_written(schema, options.topic)  # also of what Python would write: there Spark shows its traceback
-    return (options, schema) if _java_takes(schema) else None
+    refused = [field for field in schema if not _java_takes(field)]
+    if refused and alone:
+        name, type_ = refused[0].name, refused[0].dataType.simpleString()
+        raise InvalidInput(
+            f"column {name!r}: wanted {' or '.join(sorted(_TYPES[name]))}, found {type_}: {WITHOUT_PYTHON_SOURCES}, "
+            "which would take it: cast it"
+        )
+    return None if refused else (options, schema)
 
 
-def _java_takes(schema: StructType) -> bool:
-    """True if Java can write the types of these columns."""
-    return all(
-        field.dataType.simpleString() in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema
-    )
+def _java_takes(field: StructField) -> bool:
+    """True if Java can write the type of this column."""
+    return field.name not in _TYPES or field.dataType.simpleString() in _TYPES[field.name]
 
 
-def plan_for_java(packed: bytes) -> WritePlanForJava | None:
+def plan_for_java(packed: bytes, *, alone: bool) -> WritePlanForJava | None:
     """Return the plan of a write's tasks, or None if Python must do the write. `packed`: a WritePlan as MessagePack.
 
     Python must do it if Java can't write to one of the stores, if a partition has no store to write to, or if a store
-    is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow.
+    is catching up: only Python remembers, from one task of a process to the next, which of such stores are slow. If
+    Spark has no data source in Python (`alone`), the plan is one by which tasks hand their rows to a planner.
     """
     plan = msgspec.msgpack.decode(packed, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
-    if plan.catching_up or not all(holders for topic in topics for holders in topic.store_sets):
-        return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
-    if not all(_takes(plan, store) for topic in described.values() for stores in topic.store_sets for store in stores):
+    store_sets = [stores for topic in described.values() for stores in topic.store_sets]
+    by_python = (
+        bool(plan.catching_up)
+        or not all(store_sets)
+        or not all(_takes(plan, store) for stores in store_sets for store in stores)
+    )
+    if by_python and not alone:
         return None
     return WritePlanForJava(
         plan.n0,
@@ -274,6 +314,7 @@ def plan_for_java(packed: bytes) -> WritePlanForJava | None:
         _WriteLimits(),
         _format(RAW_SCHEMA),
         _format(INDEX_SCHEMA),
+        by_python,
         packed,
     )
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
@@ -47,6 +46,7 @@ from sparklog.options.given import warning_of
 from sparklog.options.typed import ApplicationVersion, ConsumedOffsets, WriteOptions
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.schema import check_written
+from sparklog.spark.spark_versions import ArrowWriter, WriterCommitMessage
 from sparklog.storage.http.coordinator_addresses import is_coordinator
 from sparklog.storage.keys import data_key
 
@@ -129,7 +129,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
     return plan, state
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(ArrowWriter):
     """The writer of one batch write; see the module. `plan`: a WritePlan as MessagePack.
 
     `done`: the last version that the application has written, if that includes the version of this write, so that

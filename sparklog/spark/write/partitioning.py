@@ -18,7 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spar
 from sparklog.core.errors import InvalidInput
 from sparklog.core.lookup import unknown_topic
 from sparklog.core.producing.murmur2 import partitions_for_keys
-from sparklog.spark.spark_versions import arrow_function, repartition_by_id
+from sparklog.options.given import GivenOptions
+from sparklog.options.registry import Side
+from sparklog.spark.lazy_connection import default_cluster, shared
+from sparklog.spark.spark_versions import HAS_PYTHON_SOURCES, arrow_function, repartition_by_id
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
@@ -43,13 +46,24 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
 
 
 def _partitions(df: DataFrame, topic: str, cluster: str | None) -> int:
-    reader = df.sparkSession.read.format("sparklog").option("metadata", "topics")
-    if cluster is not None:
-        reader = reader.option("cluster", cluster)
-    counts = {row["topic"]: int(row["partitions"]) for row in reader.load().select("topic", "partitions").collect()}
+    counts = _counts_of_metadata(df, cluster) if HAS_PYTHON_SOURCES else _counts(cluster)
     if topic not in counts:
         raise unknown_topic(topic, counts)
     return counts[topic]
+
+
+def _counts_of_metadata(df: DataFrame, cluster: str | None) -> dict[str, int]:
+    """Ask Spark, because a client of Spark Connect may not reach the cluster."""
+    reader = df.sparkSession.read.format("sparklog").option("metadata", "topics")
+    if cluster is not None:
+        reader = reader.option("cluster", cluster)
+    return {row["topic"]: int(row["partitions"]) for row in reader.load().select("topic", "partitions").collect()}
+
+
+def _counts(cluster: str | None) -> dict[str, int]:
+    given = GivenOptions({} if cluster is None else {"cluster": cluster}, Side.BATCH_READ)
+    state = shared(given.cluster(default_cluster()), given.storage()).newest_state()
+    return {topic.name: topic.partitions for topic in state.topics.values()}
 
 
 def _partition(df: DataFrame, partitions: int) -> Column:

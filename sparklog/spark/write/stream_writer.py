@@ -24,7 +24,6 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
@@ -37,7 +36,7 @@ from sparklog.options.given import warning_of
 from sparklog.options.typed import ApplicationVersion, ConsumedByQuery, WriteOptions
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.read.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
-from sparklog.spark.spark_versions import StreamArrowWriter
+from sparklog.spark.spark_versions import StreamArrowWriter, WriterCommitMessage
 from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage, planned_write
 from sparklog.storage.object_store import ObjectStore
 

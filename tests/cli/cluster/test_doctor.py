@@ -70,7 +70,7 @@ def test_without_a_cluster_the_machine_alone_is_checked(
     rows = json.loads(capsys.readouterr().out)
     assert [(row["what"], row["check"], row["found"], row["mend"]) for row in rows] == [
         ("this machine", "Java 17 or newer", "ok", None),
-        ("this machine", "Spark 4.0 or newer", "ok", None),
+        ("this machine", "Spark 3.5 or newer", "ok", None),
     ]
     assert run(["doctor", "--no-spark"]) == 0
     assert "nothing was checked: give --cluster URL" in capsys.readouterr().out

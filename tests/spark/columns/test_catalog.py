@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 from sparklog.client.cluster import Cluster
+from tests.spark.conftest import TASK_ERROR
 
 pytestmark = pytest.mark.spark
 Sql = Callable[[str], list[Row]]
@@ -50,6 +51,7 @@ def failure(sql: Sql, statement: str) -> str:
     return str(raised.value)
 
 
+@pytest.mark.sparks("catalog")
 def test_a_topic_is_created_described_altered_and_dropped(sql: Sql, cluster: Cluster) -> None:
     assert sql("SHOW TABLES IN log") == []
     sql("CREATE TABLE log.orders TBLPROPERTIES ('partitions' = '3', 'retention.ms' = '-1')")
@@ -71,6 +73,7 @@ def test_a_topic_is_created_described_altered_and_dropped(sql: Sql, cluster: Clu
     assert cluster.topics() == []
 
 
+@pytest.mark.sparks("catalog", since="4.0")
 def test_rows_are_inserted_by_the_names_of_their_columns_and_read_by_offset(sql: Sql, cluster: Cluster) -> None:
     cluster.create_topic("orders", partitions=2)
     rows = "cast(id AS string) AS key, concat('v', id) AS value, 1 AS partition FROM range(0, 9, 1, 1)"
@@ -84,6 +87,7 @@ def test_rows_are_inserted_by_the_names_of_their_columns_and_read_by_offset(sql:
     assert joined == [Row(rows=10)]
 
 
+@pytest.mark.sparks("catalog")
 def test_a_stream_reads_and_writes_tables(session: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     for topic in ("orders", "copies"):
         cluster.create_topic(topic)
@@ -220,8 +224,9 @@ def test_a_topic_without_records_is_not_replaced_either(sql: Sql, cluster: Clust
     assert cluster.connection.newest_state().topic_ids == state.topic_ids
 
 
+@pytest.mark.sparks("catalog")
 def test_a_topic_is_created_for_the_rows_of_a_query_or_not_at_all(sql: Sql, cluster: Cluster) -> None:
-    with pytest.raises(PySparkException, match="some rows fail"):
+    with pytest.raises(TASK_ERROR, match="some rows fail"):
         sql("CREATE TABLE log.new AS SELECT if(id < 5, 'x', raise_error('some rows fail')) AS value FROM range(9)")
     assert cluster.topics() == []
     sql("CREATE TABLE log.new TBLPROPERTIES ('partitions' = '2') AS SELECT concat('v', id) AS value FROM range(3)")

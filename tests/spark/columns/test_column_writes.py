@@ -283,6 +283,7 @@ def test_a_topic_that_becomes_compacted_meanwhile_gets_no_record_without_a_key(
     assert cluster.describe("t").records == 0
 
 
+@pytest.mark.sparks("update", before="4.0")
 def test_a_stream_in_the_mode_update_appends_the_rows_that_changed(
     cluster: Cluster, columnar: SparkSession, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def two_hosts(one_spark: OneSpark) -> SparkSession:
     return one_spark.session(TWO_HOSTS, spark__jars=str(jar()), **SPECULATING)
 
 
+@pytest.mark.sparks("failures")
 @pytest.mark.parametrize("fault", ["raises", "kills", "stalls"])
 def test_each_row_is_there_once_whatever_becomes_of_attempts(
     two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path, fault: str
@@ -46,6 +47,7 @@ def test_each_row_is_there_once_whatever_becomes_of_attempts(
     assert len(cluster.connection.newest_state().objects) == 4
 
 
+@pytest.mark.sparks("killed")
 def test_a_micro_batch_whose_executor_is_killed_is_written_once(two_hosts: SparkSession, tmp_path: Path) -> None:
     """It dies with rows that Java has read and not yet written."""
     url = str(tmp_path / "cluster")

@@ -23,7 +23,7 @@ LATEST = Layout(Mode.LATEST)
 EXPANDED = Layout(value_schema="id long, name string", key_schema="k int")
 
 
-@pytest.mark.sparks("materialize", before="4.3")
+@pytest.mark.sparks("materialize", since="4.0", before="4.3")
 def test_a_repeat_adds_nothing_and_more_records_are_added(
     delta_spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_repeat_adds_nothing_and_more_records_are_added(
     assert [entry["txn"]["version"] for entry in log if "txn" in entry] == [1, 2, 3], "what another reader sees"
 
 
-@pytest.mark.sparks("materialize", before="4.3")
+@pytest.mark.sparks("materialize", since="4.0", before="4.3")
 def test_latest_is_the_newest_record_of_each_key(delta_spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("t", partitions=3)
     dice = random.Random(13)

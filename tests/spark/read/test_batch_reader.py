@@ -23,7 +23,7 @@ from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import RECORDS_SCHEMA, records_schema
 from tests.faults.unchanged_cluster import unchanged
 from tests.kit.log import rows
-from tests.spark.conftest import Read
+from tests.spark.conftest import TASK_ERROR, Read
 from tests.spark.rewriting import roll_and_delete
 
 pytestmark = pytest.mark.spark
@@ -125,7 +125,7 @@ def test_small_ranges_share_a_task_and_min_partitions_splits(cluster: Cluster, r
     assert read("t", maxBytesPerPartition=1).rdd.getNumPartitions() == 200
 
 
-@pytest.mark.sparks("latest", since="4.1")
+@pytest.mark.sparks("latest", since="4.1", also="3.5")
 def test_latest_is_one_position_kept_for_the_life_of_the_dataframe(
     spark: SparkSession, cluster: Cluster, read: Read
 ) -> None:
@@ -196,7 +196,7 @@ def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -
 
 
 # M: S-09 R-04
-@pytest.mark.sparks("latest", since="4.1")
+@pytest.mark.sparks("latest", since="4.1", also="3.5")
 def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=1)
     strict, lenient = read("t"), read("t", failOnDataLoss="false")
@@ -207,14 +207,14 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
     oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
     store.delete(oldest.key.removesuffix(".index"))
     with pytest.raises(
-        PySparkException, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention or delete-records"
+        TASK_ERROR, match=r"DATA_LOSS: t-0: records \[0, 5\) were removed by retention or delete-records"
     ):
         strict.collect()
     assert values(lenient) == [f"0-{i}" for i in range(5, 10)]
 
 
 # M: S-09 R-04
-@pytest.mark.sparks("latest", since="4.1")
+@pytest.mark.sparks("latest", since="4.1", also="3.5")
 def test_dataframe_planned_before_a_roll_reads_the_same_rows_after_it(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=2)
     df = read("t", includeHeaders="true")

@@ -37,7 +37,7 @@ def test_every_table_has_the_schema_it_states(cluster: Cluster, read: Read, tabl
     assert df.select(df.columns[0]).count() == df.count()
 
 
-@pytest.mark.sparks("metadata")
+@pytest.mark.sparks("metadata", since="4.0")
 def test_topics_and_partitions_count_what_can_be_read(cluster: Cluster, read: Read) -> None:
     filled(cluster)
     topics = read(metadata="topics").select("topic", "partitions", "records", "segments", "config").collect()
@@ -84,7 +84,7 @@ def test_replicas_tell_who_leads_and_who_is_behind(cluster: Cluster, read: Read)
     assert tuple(row) == ("b", 0, ["b"], [], 2)
 
 
-@pytest.mark.sparks("metadata")
+@pytest.mark.sparks("metadata", since="4.0")
 def test_segments_name_the_objects_that_hold_each_range(cluster: Cluster, read: Read) -> None:
     filled(cluster)
     rows = read(metadata="segments").where("partition = 1").collect()
@@ -120,7 +120,7 @@ def test_writes_tell_who_wrote_what(cluster: Cluster, read: Read) -> None:
     ]
 
 
-@pytest.mark.sparks("metadata")
+@pytest.mark.sparks("metadata", since="4.0")
 def test_chain_shows_every_entry_in_order(cluster: Cluster, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(cluster)
     rows = read(metadata="chain").collect()
@@ -150,7 +150,7 @@ def test_chain_marks_what_a_fenced_coordinator_wrote(cluster: Cluster, monkeypat
     ]
 
 
-@pytest.mark.sparks("metadata")
+@pytest.mark.sparks("metadata", since="4.0")
 def test_metadata_of_an_empty_cluster_is_empty(cluster: Cluster, read: Read) -> None:
     assert read(metadata="topics").collect() == []
     assert read(metadata="writes").count() == 0

@@ -13,7 +13,7 @@ from sparklog.client.cluster import Cluster
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.sparks("latest", before="4.1")
+@pytest.mark.sparks("latest", since="4.0", before="4.1", also="3.5")
 def test_a_topic_joined_with_a_stream_is_read_up_to_its_present_end(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # M: I-03 I-04 I-05 (kills)
 @pytest.mark.timeout(3_000)
-@pytest.mark.sparks("killed")
+@pytest.mark.sparks("killed", since="4.0")
 def test_a_micro_batch_whose_executor_is_killed_is_written_once(
     spark: SparkSession, one_spark: OneSpark, deaths: Deaths, tmp_path: Path, steps: Steps
 ) -> None:

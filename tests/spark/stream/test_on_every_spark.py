@@ -23,7 +23,7 @@ __all__ = ["filled", "sink", "stream"]
 
 
 @pytest.mark.spark
-@pytest.mark.sparks("limits", before="4.2")
+@pytest.mark.sparks("limits", since="4.0", before="4.2")
 def test_a_run_for_what_is_available_ends_after_one_micro_batch_of_the_limits(
     cluster: Cluster, stream: Stream, sink: Sink, pytestconfig: pytest.Config
 ) -> None:
@@ -41,7 +41,7 @@ def test_a_run_for_what_is_available_ends_after_one_micro_batch_of_the_limits(
 
 
 @pytest.mark.spark
-@pytest.mark.sparks("limits", before="4.2")
+@pytest.mark.sparks("limits", since="4.0", before="4.2", also="3.5")
 def test_a_query_that_runs_on_keeps_the_limits_from_its_first_micro_batch_on(
     cluster: Cluster, stream: Stream, tmp_path: Path
 ) -> None:

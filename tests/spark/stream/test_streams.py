@@ -62,8 +62,9 @@ def rows_of(query: StreamingQuery) -> list[int]:
 
 
 def _offsets(progress: Any, which: str) -> dict[str, dict[str, int]]:
-    text = progress["sources"][0][which].replace("'", '"')  # before Spark 4.2 it is a dict of Python, as text
-    offsets: dict[str, dict[str, int]] = json.loads(text)["offsets"]
+    found = progress["sources"][0][which]  # before Spark 4.2 it is a dict of Python, as text; on 3.5 that dict
+    at = json.loads(found.replace("'", '"')) if isinstance(found, str) else found
+    offsets: dict[str, dict[str, int]] = at["offsets"]
     return offsets
 
 

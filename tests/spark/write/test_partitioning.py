@@ -72,7 +72,7 @@ def test_values_alone_are_spread_by_their_content(spark: SparkSession, cluster: 
     assert len({row.partition for row in first}) == 3
 
 
-@pytest.mark.sparks("by_partition")
+@pytest.mark.sparks("by_partition", since="4.0")
 def test_a_write_after_it_makes_one_slice_per_partition(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:

@@ -17,7 +17,6 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -35,7 +34,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>It stages new tables, because Spark would drop a table before it replaces it: so this can be refused.
  */
-public final class LogCatalog implements StagingTableCatalog, SupportsNamespaces {
+public final class LogCatalog extends ColumnCatalog implements SupportsNamespaces {
   /** Properties that Spark gives each new table by itself. */
   private static final Set<String> OF_SPARK = Set.of(PROP_PROVIDER, TableCatalog.PROP_OWNER);
 

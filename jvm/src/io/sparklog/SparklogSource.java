@@ -1,8 +1,10 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.sparklog.arrow.Columns;
 import io.sparklog.planner.Planner;
+import io.sparklog.planner.SparkVersion;
 import io.sparklog.planner.SparklogException;
 import io.sparklog.read.PlannedRead;
 import io.sparklog.storage.ObjectBytes;
@@ -20,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * {@code format("sparklog")} while this JAR is on the class path. Reads of records are columnar, and batches
  * are written in Java where it can; everything else is handed to the Python data source of the same name, which Spark
- * still finds in its own registry.
+ * still finds in its own registry. Spark 3.5 has none: there, the planner refuses what is not for Java.
  *
  * <p>Spark prefers a service of this interface to a Python data source of the same name, also if the JAR is added to a
  * running session.
@@ -49,6 +51,9 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    if (!SparkVersion.hasPythonSources()) { // also of a write, whose options are not those of a read
+      return new LogTable(null, schema, new PlannedRead(properties));
+    }
     Table pythonTable = python().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
     boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
@@ -64,7 +69,8 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   /** The columns that a columnar read with these options has; null if the Python data source must read. */
   private static List<String> columnsOf(CaseInsensitiveStringMap options) {
-    if (options.getOrDefault(READER, "auto").strip().equalsIgnoreCase("rows")) {
+    boolean isByRows = options.getOrDefault(READER, "auto").strip().equalsIgnoreCase("rows");
+    if (isByRows && SparkVersion.hasPythonSources()) {
       return null;
     }
     JsonNode columns = ask("columns", options);
@@ -72,10 +78,21 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
   }
 
   private static JsonNode ask(String request, CaseInsensitiveStringMap options) {
+    return ask(Planner.request(request, options.asCaseSensitiveMap()));
+  }
+
+  private static JsonNode ask(ObjectNode request) {
     try {
-      return Planner.ofDriver().ask(Planner.request(request, options.asCaseSensitiveMap()));
+      return Planner.ofDriver().ask(request);
     } catch (SparklogException error) {
       throw error.inDriver("plan");
+    }
+  }
+
+  /** Throws Python's error for a schema that is not that of some columns of a log. */
+  static void checkSchema(StructType schema) {
+    if (!Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn)) {
+      ask(Planner.JSON.createObjectNode().put("name", "check_schema").put("schema", schema.json()));
     }
   }
 
@@ -85,7 +102,7 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   private TableProvider python() {
     if (python == null) {
-      python = PythonSource.create(shortName());
+      python = SparkVersion.pythonSource(shortName());
     }
     return python;
   }

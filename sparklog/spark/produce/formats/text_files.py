@@ -135,14 +135,16 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
     BAD describes an unreadable row, and is null for others. With `stop_at_bad`, an unreadable row fails the task
     instead.
     """
-    from pyspark.sql.types import DataType, StringType, StructField, StructType
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from sparklog.spark.spark_versions import type_of
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return read_parts(batches, read, columns, stop_at_bad=stop_at_bad)
 
     fields = [StructField(name, StringType()) for name in columns]
     fields += [lines.schema[name] for name in folders_of(lines)]
-    fields.append(StructField(BAD, DataType.fromDDL(BAD_TYPE)))
+    fields.append(StructField(BAD, type_of(BAD_TYPE)))
     return lines.mapInArrow(run, StructType(fields))
 
 

@@ -194,7 +194,7 @@ public abstract class LogVector extends ColumnVector {
       int at = endsStart + 4 * (from + row);
       int start = LittleEndian.int32(ends, at);
       // A key of a header may be other bytes than UTF-8: U+FFFD for each of them, as message_decoder.py has it.
-      return UTF8String.fromBytes(data, dataStart + start, LittleEndian.int32(ends, at + 4) - start).makeValid();
+      return Utf8.text(data, dataStart + start, LittleEndian.int32(ends, at + 4) - start);
     }
   }
 

@@ -46,7 +46,7 @@ public final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "7"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "8"; // of the messages; another sparklog may speak another one
   private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
   private static final byte REQUEST = 'J';
   private static final byte ERROR = 'E';
@@ -57,7 +57,11 @@ public final class Planner {
   private static final int END_S = 10; // from the end of a pipe to that of its process, on a busy machine
   private static final int SILENCE_LIMIT_S = 60; // also while it starts: a busy machine imports for long
   private static final String ADVICE =
-      ": install sparklog in that Python, or set spark.pyspark.python (or PYSPARK_PYTHON) to one that has it";
+      "; wanted Python 3.11 or newer with sparklog: install it there, or set spark.sparklog.python (or SPARKLOG_PYTHON) to"
+          + " one that has it";
+  private static final String LOOK = // runs in any Python
+      "import pkgutil, sys; names = [module[1] for module in pkgutil.iter_modules()]; "
+          + "print('Python %d.%d' % sys.version_info[:2] + ('' if 'sparklog' in names else ' without sparklog'))";
   private static final Logger LOG = LoggerFactory.getLogger("sparklog");
   private static final Map<String, Planner> RUNNING = new HashMap<>();
 
@@ -93,11 +97,8 @@ public final class Planner {
   Planner(String python, int silenceLimitS) {
     this.python = python;
     this.silenceLimitS = silenceLimitS;
-    ProcessBuilder builder = new ProcessBuilder(python, "-m", "sparklog.spark.planner", PROTOCOL);
-    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
-    addSubmittedFiles(builder.environment());
     try {
-      process = builder.start();
+      process = run("-m", "sparklog.spark.planner", PROTOCOL);
     } catch (IOException error) {
       throw new Unanswered(false, "wanted to start a planner, found: " + error.getMessage() + ADVICE, error);
     }
@@ -105,6 +106,14 @@ public final class Planner {
     start("replies", this::receive);
     start("pings", this::ping);
     start("watch", this::watch);
+  }
+
+  private Process run(String... arguments) throws IOException {
+    ProcessBuilder builder = new ProcessBuilder(python);
+    builder.command().addAll(List.of(arguments));
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+    addSubmittedFiles(builder.environment());
+    return builder.start();
   }
 
   private static void start(String name, Runnable work) {
@@ -128,17 +137,21 @@ public final class Planner {
     return planner;
   }
 
-  /** The Python of Spark's workers. */
+  /** The Python of planners: one of their own, else that of Spark's workers, which may be too old for sparklog. */
   public static String pythonCommand() {
-    SparkEnv spark = SparkEnv.get();
-    if (spark != null && spark.conf().contains("spark.pyspark.python")) {
-      return spark.conf().get("spark.pyspark.python");
-    }
-    return System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
+    String own = setting("spark.sparklog.python", "SPARKLOG_PYTHON");
+    String command = own == null ? setting("spark.pyspark.python", "PYSPARK_PYTHON") : own;
+    return command == null ? "python3" : command;
   }
 
+  private static String setting(String ofSpark, String ofEnvironment) {
+    SparkEnv spark = SparkEnv.get();
+    return spark != null && spark.conf().contains(ofSpark) ? spark.conf().get(ofSpark) : System.getenv(ofEnvironment);
+  }
+
+  /** A request of the driver. What Java can't do is refused if Spark has no data source in Python to do it. */
   public static ObjectNode request(String name, Map<String, String> options) {
-    ObjectNode request = JSON.createObjectNode().put("name", name);
+    ObjectNode request = JSON.createObjectNode().put("name", name).put("alone", !SparkVersion.hasPythonSources());
     ObjectNode given = request.putObject("options");
     options.forEach(given::put);
     return request;
@@ -209,7 +222,8 @@ public final class Planner {
     return of(python);
   }
 
-  private static JsonNode json(Reply reply) {
+  /** The JSON of a reply. */
+  public static JsonNode json(Reply reply) {
     try {
       return JSON.readTree(reply.payload());
     } catch (IOException error) {
@@ -368,7 +382,28 @@ public final class Planner {
   private Unanswered unanswered(boolean isSent, Throwable cause) {
     String found = python + " -m sparklog.spark.planner, found that " + end("it reads no more");
     String log = " (its standard error, in the log of this JVM, may say why)";
-    return new Unanswered(isSent, "wanted an answer from " + found + log + (heard.get() == 0 ? ADVICE : ""), cause);
+    String advice = heard.get() > 0 ? "" : isSilent ? ADVICE : ": it is " + look() + ADVICE;
+    return new Unanswered(isSent, "wanted an answer from " + found + log + advice, cause);
+  }
+
+  /** The version of this Python, and whether it has sparklog. */
+  private String look() {
+    Process asked = null;
+    try {
+      asked = run("-c", LOOK);
+      if (asked.waitFor(END_S, TimeUnit.SECONDS) && asked.exitValue() == 0) {
+        return new String(asked.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+      }
+    } catch (IOException error) {
+      // It started before.
+    } catch (InterruptedException error) {
+      Interruption.restore();
+    } finally {
+      if (asked != null) {
+        asked.destroy();
+      }
+    }
+    return "no Python that works";
   }
 
   /** What was submitted by --py-files is imported by the planner, too. */

@@ -84,14 +84,15 @@ final class LogScan implements SupportsReportStatistics, Batch {
   /** The tasks that the filters leave, up to the one with which the limit is reached. */
   private synchronized List<TaskToRead> tasks() {
     if (tasks == null) {
-      tasks = new ArrayList<>();
+      List<TaskToRead> left = new ArrayList<>();
       long records = 0;
-      for (TaskToRead task : read.tasks()) {
+      for (TaskToRead task : read.tasks()) { // may throw, and Spark may ask again
         if (records < limit && bounds.mayHave(task)) {
-          tasks.add(task);
+          left.add(task);
           records += task.records();
         }
       }
+      tasks = left;
     }
     return tasks;
   }

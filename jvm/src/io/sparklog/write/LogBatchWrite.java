@@ -28,7 +28,8 @@ final class LogBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new TaskWriterFactory(schema, planned.get("task").toString(), Planner.pythonCommand());
+    String task = planned.get("skipped").asBoolean() ? null : planned.get("task").toString();
+    return new TaskWriterFactory(schema, task, Planner.pythonCommand());
   }
 
   @Override

@@ -14,7 +14,7 @@ final class LogWrite implements Write {
   private final LogicalWriteInfo info;
   private final boolean truncates;
 
-  /** `truncates`: the rows of a batch would replace those of the log, which Python refuses. */
+  /** `python` is null if Spark has no data sources in Python. `truncates`: the rows of a batch would replace the log's. */
   LogWrite(Write python, LogicalWriteInfo info, boolean truncates) {
     this.python = python;
     this.info = info;
@@ -23,16 +23,17 @@ final class LogWrite implements Write {
 
   @Override
   public String description() {
-    return python.description();
+    return python == null ? "sparklog" : python.description();
   }
 
   @Override
   public BatchWrite toBatch() {
-    if (truncates) {
-      return python.toBatch();
+    if (truncates && python != null) {
+      return python.toBatch(); // refuses
     }
     ObjectNode request = Planner.request("plan_write", info.options().asCaseSensitiveMap());
-    JsonNode planned = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
+    request.put("schema", info.schema().json()).put("overwrite", truncates);
+    JsonNode planned = LogBatchWrite.ask(request, "plan");
     return planned.isNull() ? python.toBatch() : new LogBatchWrite(info.schema(), planned);
   }
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
- * Begins a write. `python` is the builder of the Python data source, which also says that a log can't be overwritten. In
- * the output modes complete and update, a stream appends all rows or those that changed, respectively, as with Spark's
+ * Begins a write. `python` is the builder of the Python data source, which also says that a log can't be overwritten; null
+ * if Spark has none: then the planner says so. In the output modes complete and update, a stream appends all rows or those that changed, respectively, as with Spark's
  * Kafka sink.
  */
 public final class LogWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
@@ -23,13 +23,15 @@ public final class LogWriteBuilder implements SupportsTruncate, SupportsStreamin
 
   @Override
   public WriteBuilder truncate() {
-    ((SupportsTruncate) python).truncate();
+    if (python != null) {
+      ((SupportsTruncate) python).truncate();
+    }
     truncates = true;
     return this;
   }
 
   @Override
   public Write build() {
-    return new LogWrite(python.build(), info, truncates);
+    return new LogWrite(python == null ? null : python.build(), info, truncates);
   }
 }

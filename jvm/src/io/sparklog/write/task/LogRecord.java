@@ -1,7 +1,7 @@
 package io.sparklog.write.task;
 
 import io.sparklog.arrow.GrowingColumn.Header;
-import org.apache.spark.unsafe.types.UTF8String;
+import io.sparklog.arrow.Utf8;
 
 /** A record to be written. All but the timestamp may be null, as may each header. */
 record LogRecord(byte[] key, byte[] value, Header[] headers, long timestampUs) {
@@ -9,7 +9,7 @@ record LogRecord(byte[] key, byte[] value, Header[] headers, long timestampUs) {
   boolean hasHeaderKeys() {
     if (headers != null) {
       for (Header header : headers) {
-        if (header == null || header.key() == null || !UTF8String.fromBytes(header.key()).isValid()) {
+        if (header == null || header.key() == null || !Utf8.isValid(header.key(), 0, header.key().length)) {
           return false;
         }
       }

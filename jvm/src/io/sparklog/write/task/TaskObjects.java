@@ -29,6 +29,7 @@ final class TaskObjects {
   final WritePlan plan;
   final StoreLanes lanes;
   final TaskWritten written = new TaskWritten();
+  final PythonWriter byPython; // null: Java writes
   long pendingBytes; // rows that wait to be encoded
   long heldBytes; // encoded batches of open objects
   long streamedBytes; // the part of these objects that is already in the stores
@@ -42,6 +43,7 @@ final class TaskObjects {
     this.plan = plan;
     lanes = new StoreLanes(plan.lagTimeMaxMs());
     this.python = python;
+    byPython = plan.byPython() ? new PythonWriter(plan, python) : null;
   }
 
   ObjectsWriter begin(WritePlan.Topic topic, List<WritePlan.Store> stores) {
@@ -59,6 +61,9 @@ final class TaskObjects {
 
   /** Upload everything. Return what the task has written, as JSON. */
   String finish() {
+    if (byPython != null) {
+      return byPython.finish();
+    }
     writers.forEach(ObjectsWriter::close);
     if (lanes.givenUp().isEmpty()) {
       return written.json();
@@ -70,6 +75,9 @@ final class TaskObjects {
 
   /** Drop what is not uploaded yet, and free native memory. */
   void abort() {
+    if (byPython != null) {
+      byPython.close();
+    }
     writers.forEach(ObjectsWriter::abort);
     writers.clear();
     spare.clear();

@@ -1,5 +1,7 @@
 package io.sparklog.write.task;
 
+import io.sparklog.arrow.Murmur2;
+
 /** Writes the rows of one task to one topic: each to its partition, each partition to the stores of its replicas. */
 final class TopicWriter {
   private final TaskObjects task;
@@ -35,6 +37,10 @@ final class TopicWriter {
     if (++rows >= topic.rowsToGather()) {
       rows = 0;
       sticky = (sticky + 1) % topic.partitions();
+    }
+    if (task.byPython != null) {
+      task.byPython.add(topic, chosen, row);
+      return;
     }
     int set = topic.setOf(chosen);
     if (writers[set] == null) {

@@ -11,7 +11,8 @@ import java.util.Map;
  * @param topic the topic of all rows; null if each names its own
  * @param topics by name: those that the cluster had when the write began, as far as rows may name them
  * @param lagTimeMaxMs the time for which one store may delay a task, in milliseconds
- * @param plan the same for a planner that words an error
+ * @param byPython true if Java can't write to one of the stores, and Spark has no data source in Python to do it
+ * @param plan the same for a planner that words an error or writes
  */
 record WritePlan(
     long n0,
@@ -21,6 +22,7 @@ record WritePlan(
     Limits limits,
     IpcFile.Format object,
     IpcFile.Format index,
+    boolean byPython,
     String plan) {
 
   /** The plan in JSON. Throws IllegalStateException if it is another sparklog's. */

@@ -1,9 +1,7 @@
-package io.sparklog.write.task;
-
-import io.sparklog.arrow.LittleEndian;
+package io.sparklog.arrow;
 
 /** Kafka's hash of keys, by which the default partitioner chooses: core/producing/murmur2.py. */
-final class Murmur2 {
+public final class Murmur2 {
   private static final int SEED = 0x9747B28C;
   private static final int M = 0x5BD1E995;
   private static final int R = 24;
@@ -11,7 +9,7 @@ final class Murmur2 {
   private Murmur2() {}
 
   /** The partition of a key. */
-  static int partition(byte[] key, int partitions) {
+  public static int partition(byte[] key, int partitions) {
     return (hash(key) & Integer.MAX_VALUE) % partitions;
   }
 
