@@ -178,7 +178,12 @@ def rows_at(*offsets: int, **columns: Any) -> pa.Table:
         (rows_at(7, offset=pa.array([None], pa.int64())), {}, InvalidInput, "with 1 nulls"),
         (rows_at(7, timestampType=pa.array([2])), {}, InvalidInput, "0 .create time. or 1 .append time."),
         (rows_at(7, offset=pa.array([1 << 63], pa.uint64())), {}, InvalidInput, "wanted integers below 2.63"),
-        (rows_at(7, 8, offset=pa.array([(1 << 63) - 1, 8])), {}, InvalidInput, f"t: wanted offsets below {1 << 62}, found {(1 << 63) - 1}"),
+        (
+            rows_at(7, 8, offset=pa.array([(1 << 63) - 1, 8])),
+            {},
+            InvalidInput,
+            f"t: wanted offsets below {1 << 62}, found {(1 << 63) - 1}",
+        ),
         (rows_at(7), {"ends": {0: 1 << 63}}, InvalidInput, f"from 8 on, up to {1 << 62}, found {1 << 63}"),
         (rows_at(7, partition=pa.array([3])), {}, UnknownTopicOrPartition, "wanted a partition from 0 to 0 of t"),
         (rows_at(7, partition=pa.array([-1])), {}, UnknownTopicOrPartition, "found -1"),

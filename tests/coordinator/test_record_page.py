@@ -148,7 +148,7 @@ def test_pages_pass_the_gaps_of_a_mirrored_topic(
     monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, size_bytes=size_bytes))
     ticks = itertools.count()  # a page would stop after 5,000 looks at the clock
     monkeypatch.setattr(record_routes.SystemClock, "monotonic_ms", lambda clock: next(ticks))
-    found = places(Asked(cluster).walk("m", order=order))
+    found = next(Asked(cluster).walk("m", order=order)).places
     assert found == sorted([(0, offset) for offset in topic.model[0]], reverse=order == "newest")
     assert next(ticks) < 300
 

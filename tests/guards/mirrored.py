@@ -324,7 +324,7 @@ GUARDS: Final = (
     ),
     Guard(
         "page-piece-shrinks",
-        "A piece that was too large shrinks to what is behind the records that were read, however long the gap is there.",
+        "A piece that was too large shrinks to what is behind the records that were read.",
         "sparklog/coordinator/page/records/record_reading.py",
         "min(max(1, (next_offset - piece.start) // 2), int(piece.end) - next_offset)",
         "max(1, (next_offset - piece.start) // 2)",

@@ -80,9 +80,7 @@ Weighed = Mapping[PartitionIndex, WeighedRange]
 
 def weighed(state: ClusterState, topic: Topic, due: Due) -> Weighed:
     """Return the number of records in each range of `due`, and where they lie."""
-    return {
-        partition: weigh(state, topic.topic_id, partition, range_.offsets) for partition, range_ in due.items()
-    }
+    return {partition: weigh(state, topic.topic_id, partition, range_.offsets) for partition, range_ in due.items()}
 
 
 def next_step(before: TablePosition, due: Due, weights: Weighed, most_records: int) -> Step:

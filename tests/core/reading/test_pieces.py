@@ -102,5 +102,8 @@ def test_pieces_of_a_slice_with_far_more_offsets_than_records_can_be_as_long_as_
     log.state.slices.add([msgspec.structs.replace(first, end=Offset(1 << 61), records=51, length=1 << 30)])
     rest = OffsetRange(Offset(0), Offset(1 << 61))
     assert next_piece(log.state, KEY, rest, 1 << 62, 1 << 31, down=False) == rest
-    for down, part in ((False, OffsetRange(Offset(0), Offset(1 << 54))), (True, OffsetRange(Offset((1 << 61) - (1 << 54)), rest.end))):
+    for down, part in (
+        (False, OffsetRange(Offset(0), Offset(1 << 54))),
+        (True, OffsetRange(Offset((1 << 61) - (1 << 54)), rest.end)),
+    ):
         assert next_piece(log.state, KEY, rest, 1 << 62, 8 << 20, down=down) == part

@@ -1,4 +1,4 @@
-"""Mirrored topics by Java: the rows that Python reads, with gaps and dense runs, before and after rolls and promotion."""
+"""Mirrored topics by Java: the rows that Python reads, before and after rolls and promotion."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def dense_with_stored_offsets(cluster: Cluster) -> int:
     state, store = cluster.connection.newest_state(), cluster.connection.follower.store
     named = [(each, named_object(state, each)) for each in state.slices.everything()]
     return sum(
-        is_dense(slice_)
-        and read_index(store, data_key(object_.object, "t"), object_).object_schema is COMPACTED_SCHEMA
+        is_dense(slice_) and read_index(store, data_key(object_.object, "t"), object_).object_schema is COMPACTED_SCHEMA
         for slice_, object_ in named
     )
 
@@ -131,7 +130,9 @@ def test_a_stream_passes_the_gaps_of_a_mirrored_topic_and_its_promotion(
         given = {"subscribe": "t", "startingOffsets": "earliest", "reader": reader, "failOnDataLoss": "true"} | options
         asked = columnar.readStream.format("sparklog").option("cluster", topic.cluster.connection.url)
         rows = asked.options(**{name: str(value) for name, value in given.items()}).load()
-        writer = rows.selectExpr("cast(offset as string) as value").writeStream.format("sparklog").option("topic", "out")
+        writer = (
+            rows.selectExpr("cast(offset as string) as value").writeStream.format("sparklog").option("topic", "out")
+        )
         query = (
             writer.option("cluster", topic.cluster.connection.url)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
