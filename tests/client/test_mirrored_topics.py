@@ -177,6 +177,14 @@ def rows_at(*offsets: int, **columns: Any) -> pa.Table:
         (rows_at(7, offset=pa.array([["7"]]).flatten()), {}, InvalidInput, "wanted integers without nulls"),
         (rows_at(7, offset=pa.array([None], pa.int64())), {}, InvalidInput, "with 1 nulls"),
         (rows_at(7, timestampType=pa.array([2])), {}, InvalidInput, "0 .create time. or 1 .append time."),
+        (rows_at(7, offset=pa.array([1 << 63], pa.uint64())), {}, InvalidInput, "wanted integers below 2.63"),
+        (
+            rows_at(7, 8, offset=pa.array([(1 << 63) - 1, 8])),
+            {},
+            InvalidInput,
+            f"t: wanted offsets below {1 << 62}, found {(1 << 63) - 1}",
+        ),
+        (rows_at(7), {"ends": {0: 1 << 63}}, InvalidInput, f"from 8 on, up to {1 << 62}, found {1 << 63}"),
         (rows_at(7, partition=pa.array([3])), {}, UnknownTopicOrPartition, "wanted a partition from 0 to 0 of t"),
         (rows_at(7, partition=pa.array([-1])), {}, UnknownTopicOrPartition, "found -1"),
     ],
@@ -196,6 +204,11 @@ def test_offsets_that_do_not_ascend_are_refused(topic: MirroredTopic, offsets: t
     rows = pa.concat_tables([rows_at(each) for each in offsets])
     with pytest.raises(InvalidInput, match=f"t-0: wanted ascending offsets, found {offsets[1]} after {offsets[0]}"):
         topic.cluster.append("t", rows, keep_offsets=True)
+
+
+def test_an_append_without_rows_writes_nothing(topic: MirroredTopic) -> None:
+    assert topic.cluster.append("t", rows_at(7).slice(0, 0), keep_offsets=True).records == 0
+    topic.check()
 
 
 def test_rows_that_name_their_topics_can_not_keep_offsets(topic: MirroredTopic) -> None:

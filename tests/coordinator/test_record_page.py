@@ -35,6 +35,7 @@ from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
 from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
 from sparklog.log.records_schema import STORED_HEADERS
 from sparklog.wire.record_messages import MOST_HEADERS
+from tests.client.mirrored_topic import MirroredTopic, Record
 from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Asked, Place, Records, rows, searched
 from tests.kit.log import new_cluster
@@ -132,6 +133,25 @@ def test_pages_of_a_compacted_topic_are_full(cluster: Cluster, monkeypatch: pyte
         pages = list(asked.walk(partition=0, order=order, count=2))
         assert [len(page.places) for page in pages][:2] == [2, 2]
         assert [offset for _, offset in places(iter(pages))] == expected
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("size_bytes", [64 << 20, 1 << 20])
+def test_pages_pass_the_gaps_of_a_mirrored_topic(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, order: str, size_bytes: int
+) -> None:
+    """Also if a piece that reaches over a gap has more records than a page reads."""
+    topic = MirroredTopic(cluster, name="m").create()
+    large = "v" * 300_000
+    topic.write({10**12 + at: Record("k", large, 1) for at in (0, 1, 5 * 10**8)}, end=10**13)
+    topic.promote({0: 10**15})
+    topic.append_after(["a", "b"])
+    monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, size_bytes=size_bytes))
+    ticks = itertools.count()  # a page would stop after 5,000 looks at the clock
+    monkeypatch.setattr(record_routes.SystemClock, "monotonic_ms", lambda clock: next(ticks))
+    found = next(Asked(cluster).walk("m", order=order)).places
+    assert found == sorted([(0, offset) for offset in topic.model[0]], reverse=order == "newest")
+    assert next(ticks) < 300
 
 
 def test_pages_of_a_log_that_was_compacted_are_what_a_reader_finds(cluster: Cluster) -> None:

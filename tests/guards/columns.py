@@ -132,6 +132,14 @@ GUARDS: Final = (
         "test_java_reads_a_compacted_log_by_its_column_of_offsets",
     ),
     _guard(
+        "stored-offsets",
+        "An object that stores offsets has a column for them, also if every offset of the slice has a record.",
+        "read/task/ObjectIndex",
+        "return storesOffsets ? Layout.COMPACTED : Layout.STORED;",
+        "return Layout.STORED;",
+        _FUZZ,
+    ),
+    _guard(
         "range-start",
         "A batch is cut at the beginning of the range.",
         "read/task/SliceReader",

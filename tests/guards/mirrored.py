@@ -14,6 +14,9 @@ _ROLL: Final = "sparklog/log/rewrite/segment_roll.py"
 _CORE_TESTS: Final = "tests/core/decide/test_named_offsets.py"
 _TESTS: Final = "tests/client/test_mirrored_topics.py"
 _REFUSED: Final = (f"{_CORE_TESTS}::test_what_is_not_legal_is_refused",)
+_PLAN: Final = "sparklog/core/reading/plan.py"
+_PLAN_TESTS: Final = "tests/core/reading/test_plan.py"
+_STREAM: Final = "tests/spark/stream/test_stream_reader.py"
 
 GUARDS: Final = (
     Guard(
@@ -234,7 +237,7 @@ GUARDS: Final = (
         "kept-ends",
         "The end of a write is behind its last row.",
         _KEPT,
-        "        if wanted < end:",
+        "        if not end <= wanted <= OFFSETS_END:",
         "        if False:",
         (f"{_TESTS}::test_what_can_not_be_kept_is_refused",),
     ),
@@ -269,5 +272,78 @@ GUARDS: Final = (
         "        check_takes(topic, known.mirror_of, named=False)",
         "        check_takes(topic, None, named=False)",
         (f"{_TESTS}::test_a_producer_writes_to_a_mirrored_topic_once_it_is_promoted",),
+    ),
+    Guard(
+        "kept-offsets-bounded",
+        "Offsets are so far below 2^63 that no sum of them overflows, and descending ones are seen.",
+        _KEPT,
+        "        if len(beyond):",
+        "        if False:",
+        (f"{_TESTS}::test_what_can_not_be_kept_is_refused",),
+    ),
+    # ---- offsets without records, of which there may be very many ----------------------------------------
+    Guard(
+        "gap-makes-no-tasks",
+        "A gap between slices makes no tasks: that of a promotion may have 2^62 offsets.",
+        _PLAN,
+        "dense.all() and most_records(slices.columns, offsets) == records_between(offsets.start, offsets.end)",
+        "dense.all()",
+        (f"{_PLAN_TESTS}::test_a_gap_between_slices_makes_no_tasks",),
+    ),
+    Guard(
+        "gap-is-in-a-task",
+        "A range without records is in a task all the same, which says whether records were lost there.",
+        _PLAN,
+        "    if not records:  # one gap",
+        "    if False:  # one gap",
+        (f"{_PLAN_TESTS}::test_a_range_in_a_gap_is_in_one_task",),
+    ),
+    Guard(
+        "stream-passes-gaps",
+        "A limit of a stream counts records: otherwise it would pass a long gap in many empty micro-batches.",
+        "sparklog/client/plans/stream_plan.py",
+        "weighed[place].after(share)",
+        "Offset(unread[place].start + share)",
+        (f"{_STREAM}::test_a_limit_counts_no_offsets_without_records",),
+    ),
+    Guard(
+        "materialize-passes-gaps",
+        "So do the commits of a table.",
+        "sparklog/spark/materialize/steps.py",
+        "weight.after(max(1, weight.records * most_records // total))",
+        "Offset(offsets.start + max(1, weight.records * most_records // total))",
+        ("tests/spark/materialize/test_steps.py::test_offsets_without_records_need_no_steps",),
+    ),
+    Guard(
+        "piece-covers-gap",
+        "Pages and replies over HTTP read a gap as one piece.",
+        "sparklog/core/reading/pieces.py",
+        "return _gap(state, key, rest, most_offsets, down=down)",
+        "return piece",
+        ("tests/core/reading/test_pieces.py::test_a_gap_is_one_piece_however_long_it_is",),
+    ),
+    Guard(
+        "page-piece-shrinks",
+        "A piece that was too large shrinks to what is behind the records that were read.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        "min(max(1, (next_offset - piece.start) // 2), int(piece.end) - next_offset)",
+        "max(1, (next_offset - piece.start) // 2)",
+        ("tests/coordinator/test_record_page.py::test_pages_pass_the_gaps_of_a_mirrored_topic",),
+    ),
+    Guard(
+        "page-passes-gaps",
+        "The pieces of a page grow as long as there are few records, so that a page passes any gap inside a slice.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        "_LONGEST_PIECE: Final = OFFSETS_END",
+        "_LONGEST_PIECE: Final = 1 << 24",
+        ("tests/coordinator/test_record_page.py::test_pages_pass_the_gaps_of_a_mirrored_topic",),
+    ),
+    Guard(
+        "replies-pass-gaps",
+        "And so do those of a reply over HTTP.",
+        "sparklog/coordinator/http/consume_routes.py",
+        "_LONGEST_PIECE: Final = OFFSETS_END",
+        "_LONGEST_PIECE: Final = 1 << 24",
+        ("tests/coordinator/http/test_consume_routes.py::test_replies_pass_the_gaps_of_a_mirrored_topic",),
     ),
 )

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.sparklog.arrow.DamagedException;
 import io.sparklog.arrow.Decoder;
-import io.sparklog.arrow.Layout;
 import io.sparklog.planner.Planner;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -152,10 +151,9 @@ final class Fuzz {
   private void withoutChecksum(byte[] object, ObjectIndex index) {
     try (Decoder decoder = new Decoder()) {
       for (int batch = 0; batch < index.batches; batch++) {
-        Layout layout = index.isCompacted ? Layout.COMPACTED : Layout.STORED;
         int start = (int) Math.min(index.positions[batch], object.length);
         int length = (int) Math.min(index.lengths[batch], object.length - start);
-        Decoder.Batch decoded = decoder.decode(object, start, length, layout, "key", "value", "headers", "timestamp");
+        Decoder.Batch decoded = decoder.decode(object, start, length, index.layout(), "key", "value", "headers", "timestamp");
         ColumnVector[] columns = decoded.columns("key", "value", "headers", "timestamp");
         for (int row = 0; row < Math.min(decoded.rows(), 10_000); row++) {
           text(columns, row);

@@ -80,20 +80,23 @@ class Case:
 
 
 def originals(seed: int) -> list[Original]:
-    """Good objects: appended and compacted, of each compression, with headers, nulls and empty values."""
+    """Good objects of each compression, with headers, nulls and empty values: appended, compacted, and mirrored.
+
+    Of a mirrored one, every offset has a record, and the object stores the offsets all the same.
+    """
     dice = random.Random(seed)
     return [
-        _original(dice, compression, schema, rows)
+        _original(dice, compression, schema, rows, most_step)
         for compression in ("zstd", "lz4", "none")
-        for schema in (RAW_SCHEMA, COMPACTED_SCHEMA)
+        for schema, most_step in ((RAW_SCHEMA, 1), (COMPACTED_SCHEMA, 3), (COMPACTED_SCHEMA, 1))
         for rows in ROWS
     ]
 
 
-def _original(dice: random.Random, compression: str, schema: pa.Schema, rows: int) -> Original:
+def _original(dice: random.Random, compression: str, schema: pa.Schema, rows: int, most_step: int) -> Original:
     batches, at = [], 100
     for number in range(3):
-        batches.append(_rows(dice, schema, rows, at, nulls=number != 1))
+        batches.append(_rows(dice, schema, rows, at, most_step, nulls=number != 1))
         at = batches[-1].column("offset")[-1].as_py() + 1 if schema is COMPACTED_SCHEMA else at + rows
     return original_of(batches, compression, schema, at)
 
@@ -126,7 +129,9 @@ def original_of(batches: list[pa.RecordBatch], compression: str, schema: pa.Sche
     return Original(sink.getvalue().to_pybytes(), index, slice_)
 
 
-def _rows(dice: random.Random, schema: pa.Schema, rows: int, start: int, *, nulls: bool) -> pa.RecordBatch:
+def _rows(
+    dice: random.Random, schema: pa.Schema, rows: int, start: int, most_step: int, *, nulls: bool
+) -> pa.RecordBatch:
     def some(made: Any) -> Any:
         return None if nulls and dice.random() < 0.2 else made
 
@@ -141,7 +146,7 @@ def _rows(dice: random.Random, schema: pa.Schema, rows: int, start: int, *, null
         pa.array([dice.randrange(10**9) for _ in range(rows)], RAW_SCHEMA.field("timestamp").type),
     ]
     if schema is COMPACTED_SCHEMA:
-        columns.append(pa.array(np.cumsum([dice.randrange(1, 4) for _ in range(rows)]) + start, pa.int64()))
+        columns.append(pa.array(np.cumsum([dice.randint(1, most_step) for _ in range(rows)]) + start - 1, pa.int64()))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -20,6 +20,7 @@ from sparklog.log.index import encode_index
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from tests.client.compacting import mixed_log
+from tests.client.mirrored_topic import MirroredTopic
 from tests.jvm.hostile import Case, bomb, original_of, run, with_message
 from tests.jvm.java_program import run_java
 from tests.spark.columns.test_columns import records
@@ -101,6 +102,8 @@ def objects(folder: Path) -> Path:
                 rows = records(random.Random(seed), 60 if seed else 600)
                 cluster.append(compression, rows, compression=compression)
         mixed_log(cluster)
+        mirrored = MirroredTopic(cluster, name="mirrored").create()
+        mirrored.append([3, 4, 9, *range(20, 320)], kinds=[0] * 100 + [1] * 100)
         options = {"cluster": str(folder), "subscribePattern": ".*", "maxBytesPerPartition": "1"}
         planned = PLAN_REQUESTS["plan_read"](msgspec.json.encode({"options": options}))
         for task in msgspec.json.decode(planned)["tasks"]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from sparklog.client.plans.read_plan import offsets_to_read, partitions_to_read, tasks_of
 from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOrPartition
-from sparklog.core.reading.plan import RangeToRead, offset_after_bytes, weigh
+from sparklog.core.reading.plan import RangeToRead, WeighedRange, offset_after_bytes, weigh
 from sparklog.core.reading.positions import Position, valid_up_to
 from sparklog.core.reading.stream_positions import StreamPositions
 from sparklog.core.reading.trigger_limits import TriggerLimits, shares
@@ -71,9 +71,14 @@ def next_positions(
     unread = {place: _unread(state, start, place, end) for place, end in newest.at.items()}
     ends = {place: offsets.end for place, offsets in unread.items()}
     if limits.max_offsets is not None:
-        backlogs = {place: offsets.end - offsets.start for place, offsets in unread.items()}
+        weighed = {
+            place: _weighed(state, newest.at[place], offsets)
+            for place, offsets in unread.items()
+            if offsets.start < offsets.end
+        }
+        backlogs = {place: range_.records for place, range_ in weighed.items()}
         for place, share in shares(limits.max_offsets, backlogs).items():
-            ends[place] = min(ends[place], Offset(unread[place].start + share))
+            ends[place] = min(ends[place], weighed[place].after(share))
     if limits.max_bytes is not None:
         sizes = {place: _stored_bytes(state, newest.at[place], offsets) for place, offsets in unread.items()}
         for place, share in shares(limits.max_bytes, sizes).items():
@@ -254,7 +259,11 @@ def _stored_bytes(state: ClusterState, position: Position, offsets: OffsetRange)
     """
     if offsets.start >= offsets.end:
         return 0
-    return max(1, weigh(state, position.topic_id, position.partition, offsets).size_bytes)
+    return max(1, _weighed(state, position, offsets).size_bytes)
+
+
+def _weighed(state: ClusterState, position: Position, offsets: OffsetRange) -> WeighedRange:
+    return weigh(state, position.topic_id, position.partition, offsets)
 
 
 def _offset_of(position: Position) -> Offset:

@@ -28,6 +28,7 @@ from sparklog.coordinator.leading.record_work import RecordWork
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask, MaskRule, mask_of
 from sparklog.core.access import Verb
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.describe.readable import amount, counted
 from sparklog.core.errors import (
     Damaged,
@@ -65,7 +66,7 @@ WAITING_READS: Final = 1_000  # one append may end the waits of many clients
 TIME_MS: Final = 5_000  # of a read; what was read until then is the reply
 _PIECE_BYTES: Final = 8 << 20  # stored
 _BATCH_BYTES: Final = 32 << 20  # as stored, or before compression
-_LONGEST_PIECE: Final = 1 << 24  # offsets, if nearly none has a record
+_LONGEST_PIECE: Final = OFFSETS_END  # if nearly no offset has a record
 _COLUMNS: Final = ("offset", "timestamp", "partition", "key", "value", "headers")
 
 _NAME: Final = Parameter("name", "path", "The name of the topic.")

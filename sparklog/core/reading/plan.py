@@ -14,7 +14,7 @@ from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, check_same_log
-from sparklog.core.row_offsets import are_dense, offset_after, records_between
+from sparklog.core.row_offsets import are_dense, most_records, offset_after, records_between
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (
@@ -67,7 +67,7 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
 
     `marks`: pairs of an offset and the number of the range's records below it, ascending; the first is (start, 0), the
     last (end, all records). Records between two marks count as evenly spread, although in a compacted slice they may
-    not be. `marks` is None if every offset has a record.
+    not be; a gap between slices has none. `marks` is None if every offset has a record.
     """
 
     topic_id: TopicId
@@ -83,11 +83,14 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
         return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
 
     def after(self, records: int) -> Offset:
-        """Return the offset after the first `records` records of the range; an estimate if the range has `marks`."""
+        """Return the offset after the first `records` records of the range: its end if it has no more than these.
+
+        It is an estimate if the range has `marks`. `records` may be 0 only if the range has none.
+        """
+        if records >= self.records:
+            return self.end
         if self.marks is None:
             return offset_after(self.start, records)
-        if records == self.records:
-            return self.end
         at = bisect_right(self.marks, records, key=itemgetter(1))
         (low, before), (high, after) = self.marks[at - 1 : at + 1]
         return Offset(low + (high - low) * (records - before) // (after - before))
@@ -165,7 +168,7 @@ def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, off
 def _marks(slices: SliceColumns, offsets: OffsetRange) -> tuple[tuple[int, int], ...] | None:
     starts, ends, records = (slices.columns[name] for name in ("start", "end", "records"))
     dense = are_dense(slices.columns)
-    if dense.all():
+    if dense.all() and most_records(slices.columns, offsets) == records_between(offsets.start, offsets.end):
         return None
     begins_run = np.ones(len(slices), dtype=np.bool_)
     begins_run[1:] = ~dense[1:] | ~dense[:-1] | (starts[1:] != ends[:-1])
@@ -246,7 +249,7 @@ def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
 
 
 def _share(records: int, total: int, tasks: int) -> int:
-    return max(1, (2 * records * tasks + total) // (2 * total))  # rounded half up, as Java does
+    return max(1, (2 * records * tasks + total) // (2 * total)) if total else 1  # rounded half up, as Java does
 
 
 def _pieces(range_: WeighedRange, max_bytes: int, max_records: int | None) -> int:
@@ -258,6 +261,9 @@ def _pieces(range_: WeighedRange, max_bytes: int, max_records: int | None) -> in
 def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     records = range_.records
     pieces = min(pieces, records)
+    if not records:  # one gap: only its reader sees whether records were lost in it
+        yield range_
+        return
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
         # These differences add up to the whole size.

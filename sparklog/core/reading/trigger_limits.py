@@ -13,8 +13,9 @@ _K = TypeVar("_K")
 class TriggerLimits(msgspec.Struct, frozen=True):
     """The limits of a stream's micro-batches; a limit of None does not apply.
 
-    A micro-batch takes at most about `max_offsets` offsets and `max_bytes` stored bytes. A micro-batch waits for
-    `min_offsets` new offsets, but for no longer than `max_delay_ms` after the last micro-batch that did not wait.
+    A micro-batch takes at most about `max_offsets` offsets that have a record, and `max_bytes` stored bytes. A
+    micro-batch waits for `min_offsets` new offsets, but for no longer than `max_delay_ms` after the last micro-batch
+    that did not wait.
     """
 
     max_offsets: int | None = None

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from msgspec.structs import replace
 
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.row_offsets import Int64Array, offset_after
 from sparklog.core.types import NewSlice, Offset, OffsetRange, TimestampSource
@@ -89,6 +90,9 @@ class KeptOffsets:
                 f"ends: wanted partitions of {topic} that have rows here, found {without_rows[:5]}: the next row there "
                 "covers the empty offsets before it"
             )
+        beyond = self.offsets[self.offsets >= OFFSETS_END]  # so no sum below can overflow
+        if len(beyond):
+            raise InvalidInput(f"{topic}: wanted offsets below {OFFSETS_END}, found {beyond[0]}")
         order = np.argsort(self.partitions, kind="stable")
         partitions, offsets, types = self.partitions[order], self.offsets[order], self.types[order]
         first = np.ones(len(order), dtype=np.bool_)  # rows that are the first of their partition
@@ -109,7 +113,7 @@ class KeptOffsets:
     def _divided(self, topic: str, order: Int64Array, begins: npt.NDArray[np.bool_], before: Int64Array) -> Runs:
         """Number the runs. `begins`: the rows, in this order, that begin a run; it covers offsets from `before` on."""
         starts = np.flatnonzero(begins)
-        stops = np.append(starts[1:], len(order))
+        stops = np.append(starts[1:], len(order))[: len(starts)]  # without rows, there are no runs
         keys: list[WriterKey] = []
         number, last = 0, -1
         next_offsets: dict[int, Offset] = {}
@@ -130,8 +134,11 @@ class KeptOffsets:
     def _end(self, topic: str, partition: int, end: int) -> int:
         """Return the end of a partition's part of the write, whose last row is just below `end`."""
         wanted = self.ends.get(partition, end)
-        if wanted < end:
-            raise InvalidInput(f"{topic}-{partition}: wanted an end behind the last row, from {end} on, found {wanted}")
+        if not end <= wanted <= OFFSETS_END:
+            raise InvalidInput(
+                f"{topic}-{partition}: wanted an end behind the last row, from {end} on, up to {OFFSETS_END}, found "
+                f"{wanted}"
+            )
         return wanted
 
 
@@ -195,5 +202,8 @@ def _numbers(rows: pa.Table | pa.RecordBatch, name: str) -> Int64Array:
         raise InvalidInput(
             f"column {name!r}: wanted integers without nulls, found {column.type} with {column.null_count} nulls"
         )
-    numbers: Int64Array = column.cast(pa.int64()).to_numpy()
+    try:
+        numbers: Int64Array = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(f"column {name!r}: wanted integers below 2^63, found others: {error}") from error
     return numbers

@@ -26,7 +26,7 @@ from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, Wo
 from sparklog.spark.materialize.columns import Layout, empty_rows, latest_of, rows_of
 from sparklog.spark.materialize.delta_table import DeltaTable, JobCommit, check_delta, is_overtaken
 from sparklog.spark.materialize.position import Mode, TablePosition, check_same_source
-from sparklog.spark.materialize.steps import Due, Step, due_ranges, first_position, next_step
+from sparklog.spark.materialize.steps import Due, Step, due_ranges, first_position, next_step, weighed
 from sparklog.spark.spark_errors import explained
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class MaterializeJob:
                 return
             left = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
             frame.output.progress("offsets materialized", total - left, total)
-            step = next_step(before, due, self._table.records)
+            step = next_step(before, due, weighed(state, topic, due), self._table.records)
             if self._commit(frame, step):
                 overtaken = 0
                 self._note_done(step)
@@ -288,7 +288,7 @@ class MaterializeJob:
             return
         state = frame.connection.newest_state()
         before = self._before(state, topic_of(state, self._topic))
-        if self._commit(frame, next_step(before, {}, 1)):
+        if self._commit(frame, next_step(before, {}, {}, 1)):
             self._warnings.append("an empty commit repeats the position before Delta drops the entry that holds it")
 
     # ---- the report -------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sparklog.core.errors import DataLoss
+from sparklog.core.reading.plan import WeighedRange, weigh
 from sparklog.core.reading.positions import valid_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
@@ -74,19 +75,27 @@ class Step(NamedTuple):
     after: TablePosition
 
 
-def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
-    """Return the step after `before`: all due offsets if they are at most `most_offsets`, else about that many.
+Weighed = Mapping[PartitionIndex, WeighedRange]
 
-    In the second case, the step has the same fraction of the due offsets of each partition, but at least one offset, so
-    every partition advances.
+
+def weighed(state: ClusterState, topic: Topic, due: Due) -> Weighed:
+    """Return the number of records in each range of `due`, and where they lie."""
+    return {partition: weigh(state, topic.topic_id, partition, range_.offsets) for partition, range_ in due.items()}
+
+
+def next_step(before: TablePosition, due: Due, weights: Weighed, most_records: int) -> Step:
+    """Return the step after `before`: all due records if they are at most `most_records`, else about that many.
+
+    In the second case, the step has the same fraction of the due records of each partition, but at least one record, so
+    every partition advances. `weights`: what `weighed` returns for `due`.
     """
-    total = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
+    total = sum(weight.records for weight in weights.values())
     ranges: dict[PartitionIndex, OffsetRange] = {}
     ends = {end.partition: end for end in before.ends}
     for partition, (offsets, epoch) in due.items():
-        size = offsets.end - offsets.start
-        share = size if total <= most_offsets else max(1, size * most_offsets // total)
-        end = Offset(offsets.start + share)
+        weight = weights[partition]
+        is_all = total <= most_records or not weight.records
+        end = offsets.end if is_all else weight.after(max(1, weight.records * most_records // total))
         ranges[partition] = OffsetRange(offsets.start, end)
         ends[partition] = PartitionEnd(partition, end, epoch)
     after = TablePosition(

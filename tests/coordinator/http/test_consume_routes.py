@@ -28,6 +28,7 @@ from sparklog.storage.memory import MemoryStore
 from sparklog.wire.messages import JSON
 from sparklog.wire.metadata_messages import SEEN_HEADER
 from sparklog.wire.record_messages import MOST_HEADERS, MOST_READ, MOST_READ_BYTES, RecordHeader, RecordsReply
+from tests.client.mirrored_topic import MirroredTopic
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.record_client import RecordClient, error, path_of, record_client, refusal
 from tests.coordinator.served_coordinator import served_coordinator
@@ -158,6 +159,16 @@ def test_a_long_gap_ends_a_reply_after_some_time_and_next_is_behind_it(
     monkeypatch.setattr(consume_routes, "TIME_MS", 0)
     reply = client.read(max_records=5)
     assert (reply.next, reply.records, reply.high_watermark) == (5, (), RECORDS)
+
+
+def test_replies_pass_the_gaps_of_a_mirrored_topic(cluster: Cluster, client: RecordClient) -> None:
+    topic = MirroredTopic(cluster, name="m").create()
+    topic.append([10**12, 10**12 + 1, 10**12 + 5 * 10**8], end=10**13)
+    topic.promote({0: 10**15})
+    topic.append_after(["a", "b"])
+    reply = client.read("m")
+    assert offsets(iter([reply])) == sorted(topic.model[0])
+    assert reply.next == reply.high_watermark
 
 
 def test_only_records_below_the_high_watermark_are_read(standby: RecordClient) -> None:

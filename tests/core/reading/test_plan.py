@@ -271,3 +271,29 @@ def test_tasks_of_compacted_slices_cover_the_range_once(
     assert pieces[-1].end == at
     assert all(piece.start < piece.end and piece.records <= most for piece in pieces)
     assert len(pieces) >= min(min_tasks // 2, range_.records)
+
+
+# ---- gaps between slices ------------------------------------------------------------------------------
+
+
+def test_a_gap_between_slices_makes_no_tasks() -> None:
+    """Such as that of a mirrored topic that was promoted to a later end."""
+    far = 1 << 60
+    range_ = thinned((0, 20, 20), (far, far + 20, 20))
+    assert range_.records == 40
+    assert [(each.start, each.end, each.records) for (each,) in pack([range_], 1 << 30, 10)] == [
+        (0, 10, 10),
+        (10, far, 10),
+        (far, far + 10, 10),
+        (far + 10, far + 20, 10),
+    ]
+    assert len(pack([range_], 1 << 30, 1_000, min_tasks=4)) == 4
+
+
+@pytest.mark.parametrize(("most", "min_tasks"), [(None, None), (10, None), (10, 3), (None, 3)])
+def test_a_range_in_a_gap_is_in_one_task(most: int | None, min_tasks: int | None) -> None:
+    """Its records may have been given up: the task that reads it raises the error."""
+    log = DecidedLog()
+    gap = weigh(log.state, TOPIC, PartitionIndex(0), offsets(5, 1 << 60))
+    assert gap.records == gap.size_bytes == 0
+    assert pack([gap], 1 << 30, most, min_tasks) == [[gap]]

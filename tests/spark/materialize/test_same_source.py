@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import Conflict
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
+from sparklog.core.reading.plan import WeighedRange
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from sparklog.spark.materialize.delta_table import DeltaTable
 from sparklog.spark.materialize.materialize_job import MaterializeJob, Table
 from sparklog.spark.materialize.position import Mode, TablePosition
@@ -77,6 +78,8 @@ def test_records_are_read_of_the_topic_that_the_step_is_of() -> None:
     due = {PartitionIndex(0): DueRange(OffsetRange(Offset(2), Offset(5)), LeaderEpoch(0))}
     job, session = MaterializeJob("t", Table("d"), lambda: None), PlayedSession()  # type: ignore[arg-type, return-value]
     job._session = session
-    job._records(SimpleNamespace(connection=SimpleNamespace(url="/c")), next_step(POSITION, due, 10))  # type: ignore[arg-type]
+    weights = {PartitionIndex(0): WeighedRange(TopicId(7), PartitionIndex(0), Offset(2), Offset(5), 0)}
+    step = next_step(POSITION, due, weights, 10)
+    job._records(SimpleNamespace(connection=SimpleNamespace(url="/c")), step)  # type: ignore[arg-type]
     assert session.options["topicId"] == 7
     assert session.options["startingOffsets"] == '{"t":{"0":2}}'

@@ -10,7 +10,8 @@ import pytest
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict, DataLoss, InconsistentClusterId
 from sparklog.core.lookup import topic_of
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
+from sparklog.core.reading.plan import WeighedRange
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from sparklog.spark.materialize.position import (
     Mode,
     PartitionEnd,
@@ -18,7 +19,16 @@ from sparklog.spark.materialize.position import (
     check_same_source,
     of_metadata,
 )
-from sparklog.spark.materialize.steps import Due, DueRange, due_ranges, first_position, next_step
+from sparklog.spark.materialize.steps import (
+    Due,
+    DueRange,
+    Weighed,
+    due_ranges,
+    first_position,
+    next_step,
+    weighed,
+)
+from tests.client.mirrored_topic import MirroredTopic
 
 
 def due(*ranges: tuple[int, int]) -> Due:
@@ -28,13 +38,21 @@ def due(*ranges: tuple[int, int]) -> Due:
     }
 
 
+def dense(due: Due) -> Weighed:
+    """What `weighed` returns if every offset has a record."""
+    return {
+        partition: WeighedRange(TopicId(1), partition, range_.offsets.start, range_.offsets.end, 0)
+        for partition, range_ in due.items()
+    }
+
+
 def position(*ends: int, step: int = 4) -> TablePosition:
     reached = [PartitionEnd(PartitionIndex(at), Offset(end), LeaderEpoch(0)) for at, end in enumerate(ends)]
     return TablePosition("chain", 1, "t", Mode.APPEND, step, "run", tuple(reached))  # type: ignore[arg-type]
 
 
 def test_a_step_takes_the_same_share_of_every_partition_and_counts_on() -> None:
-    step = next_step(position(0, 10), due((0, 100), (10, 20), (0, 1)), 50)
+    step = next_step(position(0, 10), ranges := due((0, 100), (10, 20), (0, 1)), dense(ranges), 50)
     assert [(range_.start, range_.end) for range_ in step.ranges.values()] == [(0, 45), (10, 14), (0, 1)]
     assert step.after.step == 5
     assert [(end.partition, end.offset, end.leader_epoch) for end in step.after.ends] == [
@@ -49,7 +67,7 @@ def test_steps_end_with_everything() -> None:
     for _ in range(20):
         if not left:
             break
-        step = next_step(before, left, 3)
+        step = next_step(before, left, dense(left), 3)
         before = step.after
         left = {
             partition: range_._replace(offsets=OffsetRange(step.ranges[partition].end, range_.offsets.end))
@@ -57,6 +75,22 @@ def test_steps_end_with_everything() -> None:
             if step.ranges[partition].end < range_.offsets.end
         }
     assert [end.offset for end in before.ends] == [7, 4]
+
+
+def test_offsets_without_records_need_no_steps(cluster: Cluster) -> None:
+    """A mirror that begins at a late offset in Kafka, and a promotion to a later end."""
+    topic = MirroredTopic(cluster).create()
+    topic.append([10**12, 10**12 + 1], end=10**13)
+    topic.append(range(10**13, 10**13 + 5))
+    topic.promote({0: 10**15})
+    state = cluster.connection.newest_state()
+    described = topic_of(state, "t")
+    before, ends = first_position(state, described, Mode.APPEND, "run"), []
+    for _ in range(3):
+        left = {PartitionIndex(0): DueRange(OffsetRange(before.ends[0].offset, Offset(10**15)), LeaderEpoch(1))}
+        before = next_step(before, left, weighed(state, described, left), 3).after
+        ends.append(before.ends[0].offset)
+    assert ends == [10**13 + 1, 10**13 + 4, 10**15]
 
 
 def test_a_position_survives_the_metadata_of_a_commit_and_other_programs_have_none() -> None:
@@ -86,7 +120,7 @@ def test_records_that_went_before_the_table_got_them_are_a_loss(cluster: Cluster
     first = first_position(state, topic, Mode.APPEND, "run")
     ranges, warnings = due_ranges(state, topic, None, fail_on_data_loss=True)
     assert ranges[PartitionIndex(0)].offsets == OffsetRange(Offset(0), Offset(10))
-    reached = next_step(first, ranges, 4).after
+    reached = next_step(first, ranges, weighed(state, topic, ranges), 4).after
     cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(0), Offset(7)))
     state = cluster.connection.newest_state()
     assert not due_ranges(state, topic, None, fail_on_data_loss=True)[1], "a new table begins at the log start"
@@ -115,7 +149,8 @@ def test_what_a_partition_lost_before_the_table_began_is_no_loss_even_if_it_was_
     cluster.submit(MoveLogStart(topic.topic_id, PartitionIndex(1), Offset(5)))
     state = cluster.connection.newest_state()
     ranges, _ = due_ranges(state, topic, None, fail_on_data_loss=True)
-    reached = next_step(first_position(state, topic, Mode.APPEND, "run"), ranges, 100).after
+    weights = weighed(state, topic, ranges)
+    reached = next_step(first_position(state, topic, Mode.APPEND, "run"), ranges, weights, 100).after
     append(1, 1)
     state = cluster.connection.newest_state()
     ranges, warnings = due_ranges(state, topic, reached, fail_on_data_loss=True)

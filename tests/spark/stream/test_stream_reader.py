@@ -28,6 +28,7 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
 from sparklog.spark.source import SparklogDataSource
+from tests.client.mirrored_topic import MirroredTopic
 from tests.spark.stream.driven_stream import DrivenStream, memory_cluster, send
 
 MINUTE = 60_000
@@ -113,6 +114,20 @@ def test_a_pattern_that_matches_nothing_yet_waits(log: Cluster) -> None:
 
 
 # ---- limits ---------------------------------------------------------------------------------------
+
+
+def test_a_limit_counts_no_offsets_without_records(log: Cluster) -> None:
+    """A mirror that begins at a late offset in Kafka, and a promotion to a later end: no micro-batch is empty."""
+    topic = MirroredTopic(log, name="m").create()
+    topic.append([10**12, 10**12 + 1], end=10**13)
+    topic.append(range(10**13, 10**13 + 5))
+    query = stream(subscribe="m", maxOffsetsPerTrigger=3)
+    assert [len(query.trigger() or []) for _ in range(3)] == [2 + 1, 3, 1]
+    topic.promote({0: 10**15})
+    assert query.trigger() == []
+    assert query.trigger() is None
+    topic.append_after(["a", "b", "c", "d"])
+    assert [len(query.trigger() or []) for _ in range(2)] == [3, 1]
 
 
 def test_a_limit_is_shared_in_proportion_to_backlog_and_kept_over_a_restart(log: Cluster) -> None:

@@ -17,6 +17,7 @@ from sparklog.client.describe.record_rows import HEADER_COST, before_many_header
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import matching, sizes, trimmed
 from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
+from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import RecordTooLarge, SparklogError, TryAgain
 from sparklog.core.lookup import chosen_partitions, topic_of
@@ -32,7 +33,7 @@ from sparklog.log.records_schema import READ_SCHEMA
 _PIECE_BYTES: Final = 8 << 20  # stored
 _PIECE_RECORDS: Final = 10_000  # of a search
 _PIECES: Final = 4  # of a page at least, if each record is large
-_LONGEST_PIECE: Final = 1 << 24  # offsets, if nearly none has a record
+_LONGEST_PIECE: Final = OFFSETS_END  # if nearly no offset has a record
 _SHOWN_LOSSES: Final = 5
 _COLUMNS: Final = ("offset", "timestamp", "timestampType", "partition", "key", "value", "headers")
 # Schema.empty_table() would import pandas: a third of the processor time that a coordinator needs to start.
@@ -280,7 +281,8 @@ class _Finding:
                         if not down:
                             break
                         self._searched, self._size_bytes = before
-                        return 1 if is_late else max(1, (next_offset - piece.start) // 2)
+                        smaller = min(max(1, (next_offset - piece.start) // 2), int(piece.end) - next_offset)
+                        return 1 if is_late else smaller
                 else:
                     next_offset = int(piece.end)
         except SparklogError as error:

@@ -25,7 +25,7 @@ final class ObjectIndex {
   final int[] records;
   final long[] starts; // the first offset of each batch
   final long[] ends; // the offset after the last one
-  final boolean isCompacted; // the offsets of the records are in a column of the object
+  final boolean storesOffsets; // the object has a column of offsets; those of a dense slice follow from the chain too
 
   /** The part of the index in `body` that belongs to a slice, which has the index's size and CRC32C from the chain. */
   ObjectIndex(byte[] body, ReadTask.Slice slice) throws DamagedException {
@@ -33,8 +33,8 @@ final class ObjectIndex {
     DamagedException.unless(ObjectBytes.crc32c(body, 0, body.length) == (int) slice.indexCrc32c(), "an index's CRC32C");
     int from = slice.firstBatch();
     batches = slice.batches();
-    isCompacted = slice.isCompacted();
     Decoder.Batch table = table(body);
+    storesOffsets = table.columns().containsKey("base_offset");
     DamagedException.unless(
         from >= 0 && batches > 0 && batches <= table.rows() - from, "an index of " + table.rows() + " batches");
     checkPlaces(table);
@@ -43,8 +43,8 @@ final class ObjectIndex {
     lengths = column(table, "length", from);
     crcs = numbers(table, "crc32c", from);
     records = numbers(table, "records", from);
-    if (isCompacted) {
-      DamagedException.unless(table.columns().containsKey("base_offset"), "an index without offsets");
+    if (slice.isCompacted()) {
+      DamagedException.unless(storesOffsets, "an index without offsets");
       starts = column(table, "base_offset", from);
       ends = column(table, "last_offset", from);
       for (int i = 0; i < batches; i++) { // before they are used: no difference of them overflows then
@@ -63,6 +63,11 @@ final class ObjectIndex {
       }
     }
     check(slice);
+  }
+
+  /** The columns of the object's batches. */
+  Layout layout() {
+    return storesOffsets ? Layout.COMPACTED : Layout.STORED;
   }
 
   /** The first batch that may have records at or after this offset. */
@@ -129,7 +134,7 @@ final class ObjectIndex {
     DamagedException.unless(isFile, "no Arrow file");
     try (Decoder decoder = new Decoder()) {
       Decoder.Metadata opened = Decoder.metadata(body, FILE_START.length, body.length, MessageHeader.Schema);
-      Layout layout = layout((Schema) opened.message().header(new Schema()));
+      Layout layout = indexLayout((Schema) opened.message().header(new Schema()));
       int start = opened.bodyStart();
       Decoder.Metadata batch = Decoder.metadata(body, start, body.length, MessageHeader.RecordBatch);
       boolean isPlain = ((RecordBatch) batch.message().header(new RecordBatch())).compression() == null;
@@ -140,7 +145,7 @@ final class ObjectIndex {
     }
   }
 
-  private static Layout layout(Schema schema) throws DamagedException {
+  private static Layout indexLayout(Schema schema) throws DamagedException {
     String format = null;
     for (int i = 0; i < schema.customMetadataLength(); i++) {
       KeyValue pair = schema.customMetadata(i);

@@ -2,7 +2,6 @@ package io.sparklog.read.task;
 
 import io.sparklog.arrow.DamagedException;
 import io.sparklog.arrow.Decoder;
-import io.sparklog.arrow.Layout;
 import io.sparklog.arrow.LogVector;
 import io.sparklog.storage.ObjectBytes;
 import java.io.IOException;
@@ -90,7 +89,7 @@ final class SliceReader {
     int start = bodies.at(index.positions[number]);
     int length = (int) index.lengths[number];
     DamagedException.unless(ObjectBytes.crc32c(body, start, length) == index.crcs[number], "a batch's CRC32C");
-    Decoder.Batch decoded = decoder.decode(body, start, length, isCompacted ? Layout.COMPACTED : Layout.STORED, stored);
+    Decoder.Batch decoded = decoder.decode(body, start, length, index.layout(), stored);
     DamagedException.unless(decoded.rows() == index.records[number], "a batch of " + decoded.rows() + " records");
     LogVector offsets =
         isCompacted
