@@ -41,6 +41,7 @@ RUN_BY = {
     "docs/producer.md": "tests/docs/test_producer.py",
     "docs/replication.md": "tests/docs/test_replication.py",
     "docs/security.md": "tests/docs/test_security.py",
+    "docs/http.md": "tests/docs/test_http.py",
     "docs/streams.md": "tests/spark/stream/test_spark_home.py",
 }
 PROGRAM = r"(?:sparklog(?:_inside)?|make|pip|python[\d.]*|spark-submit)"

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import Full, Queue
+from queue import Empty, Full, Queue
 from typing import Final
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
@@ -53,6 +54,9 @@ class _Writer:
     """The upload of one task attempt."""
 
     def __init__(self, plan: WritePlan) -> None:
+        # Java has checked timestamps, and filled in its clock where there were none: this one is not checked.
+        topics = {name: replace(topic, oldest_us=None, newest_us=None) for name, topic in plan.topics.items()}
+        plan = replace(plan, topics=topics)
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
         self._names_topics = plan.topic is None
         self._waiting: Queue[pa.RecordBatch | None] = Queue(_BATCHES_AHEAD)
@@ -75,19 +79,23 @@ class _Writer:
         return self._written.result()
 
     def drop(self) -> None:
-        """End the upload without the rest of the rows."""
+        """End the upload without the rest of the rows. Does not wait for it."""
         self._dropped = True
-        self._give(None, raises=False)
+        while True:
+            try:
+                self._waiting.get_nowait()
+            except Empty:
+                break
+        self._waiting.put_nowait(None)
 
-    def _give(self, batch: pa.RecordBatch | None, *, raises: bool = True) -> None:
+    def _give(self, batch: pa.RecordBatch | None) -> None:
         while not self._written.done():
             try:
                 self._waiting.put(batch, timeout=_TICK_S)
             except Full:
                 continue
             return
-        if raises:
-            self._written.result()
+        self._written.result()
 
     def _upload(self, plan: WritePlan) -> None:
         try:
@@ -96,7 +104,7 @@ class _Writer:
             self._written.set_exception(error)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        while (batch := self._waiting.get()) is not None:
+        while (batch := self._waiting.get()) is not None and not self._dropped:
             yield batch
         if self._dropped:
             raise _Dropped
@@ -120,8 +128,12 @@ class OpenWriters:
             rows = msgspec.json.decode(payload, type=_Rows)
             self._writers[rows.writer].add(rows.topic, rows.partition, rows.batch)
             return b"null"
-        writer = self._writers.pop(msgspec.json.decode(payload, type=_OfWriter).writer)
+        number = msgspec.json.decode(payload, type=_OfWriter).writer
         if name == "end_rows":
-            return msgspec.json.encode(writer.end())
-        writer.drop()
+            written = self._writers[number].end()
+            del self._writers[number]
+            return msgspec.json.encode(written)
+        writer = self._writers.pop(number, None)
+        if writer is not None:
+            writer.drop()
         return b"null"

@@ -71,6 +71,14 @@ def test_rows_are_committed_with_what_the_task_has_written(cluster: Cluster, ask
     assert found == {("t", 0): [b"e"], ("t", 1): [b"a", b"b", b"d"], ("u", 0): [b"c"], ("u", 1): []}
 
 
+def test_a_clock_that_java_has_filled_in_is_not_checked(cluster: Cluster, ask: Ask) -> None:
+    """However old the plan is by now."""
+    cluster.create_topic("t", partitions=1, config={"message.timestamp.before.max.ms": 1000})  # `message` has 1 us
+    number = ask("begin_rows", plan=planned(cluster).plan)
+    ask("rows", writer=number, topic=topic_ids(cluster)["t"], partition=0, batch=message("a"))
+    assert msgspec.convert(ask("end_rows", writer=number), TaskWritten, strict=False).slices
+
+
 def test_rows_that_are_dropped_end_their_upload(cluster: Cluster, writers: OpenWriters, ask: Ask) -> None:
     """A store may keep objects of it: nothing names them."""
     cluster.create_topic("t", partitions=1)

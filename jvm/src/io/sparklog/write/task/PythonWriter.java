@@ -18,6 +18,7 @@ final class PythonWriter {
   private final String python;
   private final Encoder encoder;
   private final Map<Partition, PendingRows> pending = new HashMap<>();
+  private long pendingBytes;
   private Planner planner; // null before the first rows and after the end
   private long writer;
 
@@ -30,16 +31,20 @@ final class PythonWriter {
   void add(WritePlan.Topic topic, int partition, LogRecord row) {
     Partition to = new Partition(topic.id(), partition);
     PendingRows rows = pending.computeIfAbsent(to, first -> new PendingRows());
+    pendingBytes -= rows.sizeBytes();
     rows.add(row);
+    pendingBytes += rows.sizeBytes();
     if (rows.sizeBytes() >= plan.limits().bytesToEncode(pending.size())) {
+      pendingBytes -= rows.sizeBytes();
       send(to, pending.remove(to));
+    } else if (pendingBytes >= plan.limits().objectBytes()) {
+      sendAll();
     }
   }
 
   /** Hand over the rest. Return what the planner has written, as JSON. Throws SparklogException with Python's error. */
   String finish() {
-    pending.forEach(this::send);
-    pending.clear();
+    sendAll();
     if (planner == null) {
       return new TaskWritten().json();
     }
@@ -61,14 +66,32 @@ final class PythonWriter {
     }
   }
 
+  private void sendAll() {
+    pending.forEach(this::send);
+    pending.clear();
+    pendingBytes = 0;
+  }
+
   private void send(Partition to, PendingRows rows) {
     if (planner == null) {
-      Planner first = Planner.of(python);
-      writer = first.ask(Planner.JSON.createObjectNode().put("name", "begin_rows").put("plan", plan.plan())).asLong();
-      planner = first;
+      try {
+        begin();
+      } catch (Planner.Unanswered error) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw error;
+        }
+        begin();
+      }
     }
     byte[] message = rows.encode(to.topic(), to.number(), encoder).message();
     planner.exchange(request("rows").put("topic", to.topic()).put("partition", to.number()).put("batch", message));
+  }
+
+  private void begin() {
+    Planner asked = Planner.of(python);
+    ObjectNode request = Planner.JSON.createObjectNode().put("name", "begin_rows").put("plan", plan.plan());
+    writer = Planner.json(asked.exchange(request)).asLong();
+    planner = asked;
   }
 
   private ObjectNode request(String name) {
