@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -18,6 +19,18 @@ from tests.servers.local_server import free_port
 Answer = Callable[[socket.socket], None]
 
 
+def whole_request(connection: socket.socket) -> bytes:
+    """Read a request with its body: a connection that is closed before that is reset, and not just ended."""
+    read, length = b"", None
+    while (end := read.find(b"\r\n\r\n")) < 0 or len(read) < end + 4 + int(length[1] if length else 0):
+        part = connection.recv(65_536)
+        if not part:
+            break
+        read += part
+        length = re.search(rb"(?i)content-length: (\d+)", read)
+    return read
+
+
 @contextmanager
 def server(answer: Answer) -> Iterator[tuple[str, list[bytes]]]:
     """A server that gives each connection to `answer`, after it has read what came first. Its URL, and what it read."""
@@ -27,7 +40,7 @@ def server(answer: Answer) -> Iterator[tuple[str, list[bytes]]]:
         with suppress(OSError):
             while True:
                 with listener.accept()[0] as connection:
-                    heard.append(connection.recv(65_536))
+                    heard.append(whole_request(connection))
                     with suppress(OSError):
                         answer(connection)
 
@@ -75,7 +88,7 @@ def test_a_lost_answer_is_in_doubt_also_while_a_refused_connection_is_handled() 
         except CloudRequestFailed as failed:
             refused = failed
             for body in (b"body", b""):
-                with pytest.raises(CloudRequestFailed, match=r"NO_ANSWER: (the connection broke|Connection reset)"):
+                with pytest.raises(CloudRequestFailed, match="NO_ANSWER: the connection broke"):
                     session.put(f"{url}/a", data=body, timeout=(1, 5))
         assert refused.kind is CloudFailure.NOT_DONE
 
