@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
-from tests.kit.budget import Seeds, seeds_for
+from tests.kit.budget import Played, Seeds, seeds_for
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import LONGER_IN_CAMPAIGN, ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
@@ -198,6 +198,14 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # else every collection also walks over all that was imported and collected
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, bool, bool]:
+    try:
+        return (yield)
+    except Played:
+        return True
 
 
 @pytest.fixture

@@ -34,14 +34,14 @@ def forks() -> Iterator[Forks]:
 
 # M: F-08 (kills)
 @pytest.mark.timeout(0)
-@random_runs(FEW, seconds=None, campaign=[MANY])
+@random_runs(FEW, new_s=None, campaign=[MANY])
 def test_nothing_acknowledged_is_lost_on_disks(seeds: Seeds, forks: Forks, tmp_path: Path) -> None:
     _rounds(seeds, forks, tmp_path, [])
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(0)
-@random_runs(MANY, seconds=None)
+@random_runs(MANY, new_s=None)
 def test_nothing_acknowledged_is_lost_on_a_disk_s3_and_hdfs(
     seeds: Seeds, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,7 +207,7 @@ MET = (
 )
 
 
-@random_runs(range(10), campaign=[range(60)])
+@random_runs(range(40), campaign=[range(240)])
 def test_no_walk_breaks_a_rule_and_all_that_may_happen_is_met(seeds: Seeds) -> None:
     seen: Counter[str] = Counter()
     for seed in seeds:
