@@ -21,6 +21,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 SOURCES: Final = ROOT / "jvm" / "src"
 RESOURCES: Final = ROOT / "jvm" / "resources"
+STUBS: Final = ROOT / "jvm" / "stubs"  # of classes that Spark gets with --packages; they are not in the JAR
 _KEPT: Final = ROOT / ".cache" / "jvm"
 NO_JAVAC: Final = 3  # the exit code without a compiler: sparklog then works without the JAR
 _RELEASE: Final = "17"  # the oldest Java of Spark 4; that of Spark 3.5 may be older
@@ -35,7 +36,7 @@ def built_jar() -> Path:
     import pyspark
 
     digest = hashlib.sha256(pyspark.__version__.encode())
-    for file in sorted([*SOURCES.rglob("*.java"), *RESOURCES.rglob("*")]):
+    for file in sorted([*SOURCES.rglob("*.java"), *STUBS.rglob("*.java"), *RESOURCES.rglob("*")]):
         if file.is_file():
             digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
     built = _KEPT / f"sparklog-{digest.hexdigest()[:16]}.jar"
@@ -57,7 +58,8 @@ def build(target: Path, class_path: str) -> None:
             print(f"{wanted}, found only a Java runtime", file=sys.stderr)
             raise SystemExit(NO_JAVAC)
         command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
-        done = subprocess.run([*command, "-cp", class_path, "-d", folder, *sources], capture_output=True, text=True)
+        command += ["-cp", class_path, "-sourcepath", str(STUBS), "-implicit:none", "-d", folder]
+        done = subprocess.run([*command, *sources], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
         files = [(file, file.relative_to(folder)) for file in Path(folder).rglob("*.class")]

@@ -280,6 +280,12 @@ class InconsistentClusterId(Conflict):
     code = "INCONSISTENT_CLUSTER_ID"
 
 
+class InconsistentTopicId(Conflict):
+    """A topic was deleted, and another one created under its name."""
+
+    code = "INCONSISTENT_TOPIC_ID"
+
+
 class KeyExists(Conflict):
     """put-if-absent found the key taken. Read it back: it may be your own write."""
 

@@ -7,8 +7,9 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from tests.servers.local_server import free_port
 from tests.servers.maven import fetch_jars, java
@@ -33,12 +34,13 @@ def kafka_jars() -> list[Path]:
 class KafkaBroker:
     """`start` it, or use it as a context manager: its files lie in `folder`, and its process ends with the block.
 
-    Settings are the broker's defaults, but for `partitions` of a topic that a first write makes.
+    Its settings are the defaults, but for `partitions` of a topic that a first write makes, and `settings`.
     """
 
-    def __init__(self, folder: Path, partitions: int = 1) -> None:
+    def __init__(self, folder: Path, partitions: int = 1, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self._folder = folder
         self._partitions = partitions
+        self._settings = settings
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -134,6 +136,7 @@ class KafkaBroker:
                 "transaction.state.log.replication.factor=1",
                 "transaction.state.log.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
+                *(f"{key}={value}" for key, value in self._settings.items()),
                 "",
             ]
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sparklog.cli.common_options import settings
+from sparklog.cli.jobs import job_mirror
 from sparklog.cli.jobs.job_materialize import EPILOG, materialize
 from sparklog.cli.jobs.job_run import DRY_RUN, NOW, REPORT, run_on_spark
 from sparklog.cli.jobs.job_runner import JOB_COMMAND
@@ -181,6 +182,7 @@ def recovery(
 
 
 app.command(epilog=EPILOG)(materialize)
+app.command(epilog=job_mirror.EPILOG)(job_mirror.mirror)
 
 
 @app.command(

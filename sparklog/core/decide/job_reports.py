@@ -13,7 +13,10 @@ from sparklog.core.errors import InvalidInput
 from sparklog.core.records import JobRan
 
 # The jobs whose last run the state remembers: all that have a frame (maintenance/job_frame.py).
-JOBS: Final = ("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum", "materialize")
+JOBS: Final = (
+    *("roll", "compaction", "retention", "replication", "recovery", "verify", "vacuum"),
+    *("materialize", "mirror", "mirror-verify"),  # of one topic, or of another cluster
+)
 MOST_REPORT_CHARACTERS: Final = 60_000
 _INT64_END: Final = 1 << 63
 

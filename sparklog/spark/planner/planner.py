@@ -4,6 +4,7 @@ The planner writes START before its first message: anything earlier was printed 
 A message in either direction: length of the rest (int32), id of the request (int64), kind (1 byte), payload;
 big-endian. Kinds: J is JSON, A an Arrow record batch message, N no more batches, E an error, with its text as JSON.
 P is a ping, answered by P at once: a request may take any time, but the JVM kills a planner that answers no ping.
+A request of kind A is the length of its JSON (int32), the JSON, and an Arrow message.
 
     request                                from Java       in      answered by
     -------------------------------------  --------------  ------  -----------------
@@ -19,6 +20,7 @@ P is a ping, answered by P at once: a request may take any time, but the JVM kil
     refuse_row, blame_stores               TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py
     begin_rows, rows, end_rows, drop_rows  PythonWriter    task    row_requests.py
+    the same, begin_comparison             RangeCopy       task    row_requests.py
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
 
 With each change of a request or of an answer, increase the number PROTOCOL here and in Planner.java.
@@ -43,9 +45,10 @@ from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "8"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "9"  # of these messages; the JAR names the one that it speaks
 START: Final = b"\0sparklog planner\0"
 _PING: Final = b"P"
+_WITH_ROWS: Final = b"A"
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
 _REQUESTS: Final = PLAN_REQUESTS | STREAM_REQUESTS | TOPIC_REQUESTS | WRITE_REQUESTS
@@ -70,19 +73,25 @@ def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
             replies.write(reply)
             replies.flush()
 
-    def answer(request_id: int, payload: bytes) -> None:
-        send(request_id, *_answer(readers, writers, payload, protocol))
+    def answer(request_id: int, request: bytes, rows: memoryview | None) -> None:
+        send(request_id, *_answer(readers, writers, request, rows, protocol))
 
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
         length, request_id, kind = _HEAD.unpack(head)
         payload = requests.read(length + _LENGTH_BYTES - _HEAD.size)
         if kind == _PING:
             send(request_id, _PING, b"")
-        else:
-            threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
+            continue
+        rows = None
+        if kind == _WITH_ROWS:
+            end = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES])
+            payload, rows = payload[_LENGTH_BYTES:end], memoryview(payload)[end:]
+        threading.Thread(target=answer, args=(request_id, payload, rows), daemon=True).start()
 
 
-def _answer(readers: OpenReaders, writers: OpenWriters, payload: bytes, protocol: str) -> Reply:
+def _answer(
+    readers: OpenReaders, writers: OpenWriters, payload: bytes, rows: memoryview | None, protocol: str
+) -> Reply:
     try:
         if protocol != PROTOCOL:
             raise UnsupportedVersion(
@@ -93,7 +102,7 @@ def _answer(readers: OpenReaders, writers: OpenWriters, payload: bytes, protocol
         if name in _REQUESTS:
             return b"J", _REQUESTS[name](payload)
         if name in WRITER_REQUESTS:
-            return b"J", writers.answer(name, payload)
+            return b"J", writers.answer(name, payload, rows)
         return readers.answer(name, payload)
     except BaseException as error:  # the JVM waits for an answer, whatever it is
         return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

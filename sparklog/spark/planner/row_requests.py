@@ -1,6 +1,7 @@
-"""Writes, for a task in Java, rows to stores that Java can't write to, if Spark has no data source in Python to do it.
+"""Takes rows from a task in Java: to write them to stores that Java can't write to, or with the offsets that Kafka gave
+them, or to compare them with those that were copied before.
 
-    begin_rows -> [rows] -> end_rows or drop_rows
+    begin_rows or begin_comparison -> [rows] -> end_rows or drop_rows
 
 The write is that of the Python data source: `upload_task_rows`. It takes an iterator, so it has a thread of its own.
 """
@@ -21,29 +22,53 @@ from msgspec.structs import replace
 
 from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
-from sparklog.core.types import TopicId
-from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.core.types import Offset, TopicId
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.write.kept_offsets import RangeRuns
+from sparklog.spark.mirror.comparison import COLUMNS, Compared, Comparison
+from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
-WRITER_REQUESTS: Final = frozenset({"begin_rows", "rows", "end_rows", "drop_rows"})
+WRITER_REQUESTS: Final = frozenset({"begin_rows", "begin_comparison", "rows", "end_rows", "drop_rows"})
 _BATCHES_AHEAD: Final = 2  # that wait for the upload, so that memory stays bounded
 _TICK_S: Final = 1.0
 
 
+class _Keeps(msgspec.Struct):
+    partition: int
+    next: Offset
+
+
 class _Begin(msgspec.Struct):
+    """The plan of a write. `keeps`: the rows keep their offsets, in this partition, which has this next offset."""
+
+    plan: bytes
+    keeps: _Keeps | None = None
+
+
+class _BeginComparison(msgspec.Struct):
+    """The plan of the records to compare with: a TaskToRead of one range."""
+
     plan: bytes
 
 
 class _Rows(msgspec.Struct):
-    """Rows of one partition. `batch`: an Arrow message with the columns of RAW_SCHEMA."""
+    """Rows of one partition, with the columns of RAW_SCHEMA.
+
+    `topic`: None for that of the plan. `timestamp_type`: Kafka's, for rows with offsets; they have the columns of
+    COMPACTED_SCHEMA.
+    """
 
     writer: int
-    topic: TopicId
     partition: int
-    batch: bytes
+    topic: TopicId | None = None
+    timestamp_type: int = 0
 
 
 class _OfWriter(msgspec.Struct):
+    """Ends a write. `end`: the offset up to which rows that keep their offsets cover the partition."""
+
     writer: int
+    end: Offset = Offset(0)
 
 
 class _Dropped(Exception):
@@ -51,30 +76,36 @@ class _Dropped(Exception):
 
 
 class _Writer:
-    """The upload of one task attempt."""
+    """The upload of one task attempt. `keeps`: see `_Begin`."""
 
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, keeps: _Keeps | None) -> None:
         # Java has checked timestamps, and filled in its clock where there were none: this one is not checked.
         topics = {name: replace(topic, oldest_us=None, newest_us=None) for name, topic in plan.topics.items()}
         plan = replace(plan, topics=topics)
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
-        self._names_topics = plan.topic is None
-        self._waiting: Queue[pa.RecordBatch | None] = Queue(_BATCHES_AHEAD)
+        self._runs = None if keeps is None else RangeRuns(keeps.partition, keeps.next)
+        self._waiting: Queue[tuple[pa.RecordBatch, int] | None] = Queue(_BATCHES_AHEAD)
         self._dropped = False
         self._written: Future[TaskWritten] = Future()
         threading.Thread(target=self._upload, args=(plan,), daemon=True).start()
 
-    def add(self, topic: TopicId, partition: int, message: bytes) -> None:
-        """Give rows to the upload. Raises its error."""
-        batch = pa.ipc.read_record_batch(pa.py_buffer(message), RAW_SCHEMA)
-        columns = {field.name: batch.column(field.name) for field in RAW_SCHEMA}
-        columns["partition"] = pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows)
-        if self._names_topics:
-            columns["topic"] = pa.repeat(self._names[topic], batch.num_rows)
-        self._give(pa.RecordBatch.from_pydict(columns))
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return RAW_SCHEMA if self._runs is None else COMPACTED_SCHEMA
 
-    def end(self) -> TaskWritten:
+    def add(self, rows: _Rows, batch: pa.RecordBatch) -> None:
+        """Give rows to the upload. Raises its error."""
+        columns = {field.name: batch.column(field.name) for field in self.schema}
+        columns["partition"] = pa.repeat(pa.scalar(rows.partition, pa.int32()), batch.num_rows)
+        if rows.topic is not None:
+            columns["topic"] = pa.repeat(self._names[rows.topic], batch.num_rows)
+        self._give((pa.RecordBatch.from_pydict(columns), rows.timestamp_type))
+
+    def end(self, end: Offset) -> TaskWritten:
         """Return what was written, once all of it is. Raises the error of the upload."""
+        if self._runs is not None:
+            self._runs.end = end
         self._give(None)
         return self._written.result()
 
@@ -88,10 +119,10 @@ class _Writer:
                 break
         self._waiting.put_nowait(None)
 
-    def _give(self, batch: pa.RecordBatch | None) -> None:
+    def _give(self, rows: tuple[pa.RecordBatch, int] | None) -> None:
         while not self._written.done():
             try:
-                self._waiting.put(batch, timeout=_TICK_S)
+                self._waiting.put(rows, timeout=_TICK_S)
             except Full:
                 continue
             return
@@ -99,41 +130,76 @@ class _Writer:
 
     def _upload(self, plan: WritePlan) -> None:
         try:
-            self._written.set_result(upload_task_rows(plan, self._batches()))
+            self._written.set_result(upload_task_rows(plan, self._batches(), runs=self._runs))
         except BaseException as error:  # the task asks for it
             self._written.set_exception(error)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        while (batch := self._waiting.get()) is not None and not self._dropped:
+        while (given := self._waiting.get()) is not None and not self._dropped:
+            batch, timestamp_type = given
+            if self._runs is not None:
+                self._runs.expect(batch.column("offset").to_numpy(), timestamp_type)
             yield batch
         if self._dropped:
             raise _Dropped
 
 
+class _Comparer:
+    """The comparison of one task attempt."""
+
+    schema = COMPACTED_SCHEMA
+
+    def __init__(self, plan: TaskToRead) -> None:
+        (range_,) = plan.ranges
+        self._comparison = Comparison(read_range(range_, plan.addresses, COLUMNS, fail_on_data_loss=True))
+
+    def add(self, rows: _Rows, batch: pa.RecordBatch) -> None:
+        """Compare rows. Raises the errors of a read."""
+        self._comparison.add(batch, rows.timestamp_type)
+
+    def end(self, end: Offset) -> Compared:
+        """Return what was found. Raises the errors of a read."""
+        return self._comparison.end(end)
+
+    def drop(self) -> None:
+        """End the comparison."""
+
+
 @dataclass
 class OpenWriters:
-    """The open writers, by number."""
+    """The open writers and comparisons, by number."""
 
-    _writers: dict[int, _Writer] = field(default_factory=dict)
+    _writers: dict[int, _Writer | _Comparer] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def answer(self, name: str, payload: bytes) -> bytes:
-        """Return the reply to a request of WRITER_REQUESTS. Raises the errors of `upload_task_rows`."""
+    def answer(self, name: str, payload: bytes, message: memoryview | None) -> bytes:
+        """Return the reply to a request of WRITER_REQUESTS. Raises the errors of `upload_task_rows`.
+
+        `message`: the rows, if the request is "rows".
+        """
         if name == "begin_rows":
-            number = next(self._numbers)
-            plan = msgspec.msgpack.decode(msgspec.json.decode(payload, type=_Begin).plan, type=WritePlan)
-            self._writers[number] = _Writer(plan)
-            return msgspec.json.encode(number)
+            begin = msgspec.json.decode(payload, type=_Begin)
+            return self._begun(_Writer(msgspec.msgpack.decode(begin.plan, type=WritePlan), begin.keeps))
+        if name == "begin_comparison":
+            plan = msgspec.json.decode(payload, type=_BeginComparison).plan
+            return self._begun(_Comparer(msgspec.msgpack.decode(plan, type=TaskToRead)))
         if name == "rows":
+            assert message is not None
             rows = msgspec.json.decode(payload, type=_Rows)
-            self._writers[rows.writer].add(rows.topic, rows.partition, rows.batch)
+            writer = self._writers[rows.writer]
+            writer.add(rows, pa.ipc.read_record_batch(pa.py_buffer(message), writer.schema))
             return b"null"
-        number = msgspec.json.decode(payload, type=_OfWriter).writer
+        ended = msgspec.json.decode(payload, type=_OfWriter)
         if name == "end_rows":
-            written = self._writers[number].end()
-            del self._writers[number]
-            return msgspec.json.encode(written)
-        writer = self._writers.pop(number, None)
-        if writer is not None:
-            writer.drop()
+            result = self._writers[ended.writer].end(ended.end)
+            del self._writers[ended.writer]
+            return msgspec.json.encode(result)
+        dropped = self._writers.pop(ended.writer, None)
+        if dropped is not None:
+            dropped.drop()
         return b"null"
+
+    def _begun(self, writer: _Writer | _Comparer) -> bytes:
+        number = next(self._numbers)
+        self._writers[number] = writer
+        return msgspec.json.encode(number)

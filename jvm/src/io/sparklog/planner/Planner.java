@@ -12,6 +12,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.File;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -34,7 +35,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The planner writes {@link #START} first; whatever Python printed before that goes to the standard error. Messages
  * both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number of requests
- * may be under way; a reply has the id of its request.
+ * may be under way; a reply has the id of its request. A request with rows is its length (int32), its JSON, and an Arrow
+ * message.
  *
  * <p>A request may take any time, as long as the planner answers pings. One that is silent is killed; the next request
  * starts another one.
@@ -46,9 +48,10 @@ public final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "8"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "9"; // of the messages; another sparklog may speak another one
   private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
   private static final byte REQUEST = 'J';
+  private static final byte WITH_ROWS = 'A';
   private static final byte ERROR = 'E';
   private static final byte PING = 'P';
   private static final int HEAD_BYTES = 9;
@@ -233,6 +236,11 @@ public final class Planner {
 
   /** This planner's reply, which may be an Arrow message. Throws SparklogException with its error, or Unanswered. */
   public Reply exchange(ObjectNode request) {
+    return exchange(request, null);
+  }
+
+  /** As {@link #exchange(ObjectNode)}, of a request with rows: an Arrow message. */
+  public Reply exchange(ObjectNode request, byte[] rows) {
     long id = ids.incrementAndGet();
     CompletableFuture<Reply> coming = new CompletableFuture<>();
     awaited.put(id, coming);
@@ -241,7 +249,12 @@ public final class Planner {
       if (hasEnded) {
         throw unanswered(false, null);
       }
-      send(REQUEST, id, JSON.writeValueAsBytes(request));
+      byte[] json = JSON.writeValueAsBytes(request);
+      if (rows == null) {
+        send(REQUEST, id, json);
+      } else {
+        send(WITH_ROWS, id, ByteBuffer.allocate(Integer.BYTES).putInt(json.length).array(), json, rows);
+      }
       isSent = true;
       Reply reply = coming.get();
       if (reply.kind() == ERROR) {
@@ -260,13 +273,19 @@ public final class Planner {
     }
   }
 
-  private void send(byte kind, long id, byte[] payload) throws IOException {
+  private void send(byte kind, long id, byte[]... payload) throws IOException {
+    int length = HEAD_BYTES;
+    for (byte[] part : payload) {
+      length = Math.addExact(length, part.length);
+    }
     try {
       synchronized (requests) {
-        requests.writeInt(HEAD_BYTES + payload.length);
+        requests.writeInt(length);
         requests.writeLong(id);
         requests.writeByte(kind);
-        requests.write(payload);
+        for (byte[] part : payload) {
+          requests.write(part);
+        }
         requests.flush();
       }
     } catch (IOException error) {
@@ -326,7 +345,7 @@ public final class Planner {
       while (!hasEnded) {
         Thread.sleep(TICK_MS);
         if (!awaited.isEmpty()) {
-          send(PING, 0, new byte[0]);
+          send(PING, 0);
         }
       }
     } catch (IOException | InterruptedException error) {

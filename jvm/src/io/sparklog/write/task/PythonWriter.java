@@ -84,7 +84,7 @@ final class PythonWriter {
       }
     }
     byte[] message = rows.encode(to.topic(), to.number(), encoder).message();
-    planner.exchange(request("rows").put("topic", to.topic()).put("partition", to.number()).put("batch", message));
+    planner.exchange(request("rows").put("topic", to.topic()).put("partition", to.number()), message);
   }
 
   private void begin() {

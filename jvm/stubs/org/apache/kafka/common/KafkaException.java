@@ -1,0 +1,3 @@
+package org.apache.kafka.common;
+
+public class KafkaException extends RuntimeException {}

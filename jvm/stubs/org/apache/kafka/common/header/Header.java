@@ -1,0 +1,7 @@
+package org.apache.kafka.common.header;
+
+public interface Header {
+  String key();
+
+  byte[] value();
+}

@@ -1,0 +1,5 @@
+package org.apache.kafka.common.header;
+
+public interface Headers {
+  Header[] toArray();
+}

@@ -1,0 +1,181 @@
+"""Asks a Kafka cluster for its topics, by the Admin of Kafka's Java client in the driver's JVM.
+
+So the same `kafka.*` settings serve the driver and the tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError, UnknownTopicOrPartition
+from sparklog.core.types import KafkaTopic, Offset
+from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
+
+T = TypeVar("T")
+_ADMIN: Final = "org.apache.kafka.clients.admin"
+_CODE: Final = re.compile(r"Kafka's ([A-Z_]+): ([^\n]*)")
+_TIMEOUT_S: Final = 60
+_OWN: Final = "DYNAMIC_TOPIC_CONFIG"  # the source of a value that was set for the topic itself
+
+
+def consumer_config(servers: str, file: str | None) -> dict[str, str]:
+    """Return the config of Kafka's clients: bootstrap servers, and what a properties file has. Raises InvalidInput."""
+    config = {} if file is None else _properties(file)
+    return {**config, "bootstrap.servers": servers}
+
+
+def _properties(file: str) -> dict[str, str]:
+    """Read a file of lines key=value. Lines that are empty or begin with # are left out."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--kafka-config: wanted a file of lines key=value, found {file}: {error}") from error
+    config = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        key, equals, value = stripped.partition("=")
+        if not equals or not key.strip():  # the line is not shown: it may have a secret
+            raise InvalidInput(f"--kafka-config: {file}, line {number}: wanted key=value")
+        config[key.strip()] = value.strip()
+    return config
+
+
+def kafka_error(text: str) -> SparklogError | None:
+    """Return the error that a text of Kafka's clients tells (`KafkaErrors.java`), of the class that has its code.
+
+    None if the text has no such error.
+    """
+    told = _CODE.search(text)
+    if told is None:
+        return None
+    kinds = {kind.code: kind for kind in _kinds(SparklogError)}
+    code, reason = told.groups()
+    kind = kinds.get(code) or (RequestTimedOut if "TIMEOUT" in code else SparklogError)
+    return kind(f"Kafka: {code}: {reason}" if kind is SparklogError else f"Kafka: {reason}")
+
+
+def _kinds(of: type[SparklogError]) -> Iterator[type[SparklogError]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+class KafkaCluster:
+    """A Kafka cluster, for one thread. Close it, or use it as a context manager.
+
+    `jvm`: the JVM of the driver, with Kafka's clients. `config`: that of Kafka's clients; it may have secrets, and is
+    never shown. Raises InvalidInput without Kafka's clients, and what Kafka says of the config.
+    """
+
+    def __init__(self, jvm: Any, config: Mapping[str, str]) -> None:
+        self._jvm = jvm
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        if loader.getResource("org/apache/kafka/clients/admin/Admin.class") is None:
+            raise InvalidInput(
+                "wanted Kafka's Java clients in Spark, found none: spark-submit --packages "
+                "org.apache.kafka:kafka-clients:VERSION, such as 3.9.1 (or --jars with this JAR)"
+            )
+        settings = jvm.java.util.HashMap()
+        for key, value in config.items():
+            settings.put(key, value)
+        with self._errors():
+            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+
+    def __enter__(self) -> KafkaCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. May be called twice."""
+        self._admin.close()
+
+    def topics(self, names: Sequence[str], pattern: str | None) -> list[FoundTopic]:
+        """Return the topics with these names, and those whose whole name matches the pattern, sorted by name.
+
+        Kafka's internal topics match no pattern. Raises UnknownTopicOrPartition if a name is missing, NotFound if
+        nothing matches, and Kafka's errors.
+        """
+        wanted = set(names)
+        if pattern is not None:
+            with self._errors():
+                listed = self._list(self._get(self._admin.listTopics().names()))
+            wanted |= {name for name in listed if re.fullmatch(pattern, name)}
+            if not wanted:
+                raise NotFound(f"no topic in Kafka matches {pattern!r}, found {', '.join(sorted(listed)[:10]) or 'none'}")
+        with self._errors():
+            cluster_id = str(self._get(self._admin.describeCluster().clusterId()))
+            described = self._get(self._admin.describeTopics(sorted(wanted)).allTopicNames())
+            sizes = {name: described[name].partitions().size() for name in sorted(wanted)}
+            starts, ends = self._offsets(sizes)
+            configs = self._configs(sorted(wanted))
+        return [
+            FoundTopic(
+                KafkaTopic(cluster_id, name, str(described[name].topicId())),
+                tuple(KafkaPartition(starts[name, number], ends[name, number]) for number in range(size)),
+                *configs[name],
+            )
+            for name, size in sizes.items()
+        ]
+
+    def _offsets(self, sizes: Mapping[str, int]) -> tuple[dict[tuple[str, int], Offset], dict[tuple[str, int], Offset]]:
+        """The log starts and the last stable offsets of the partitions of topics, given with their numbers."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        partitions = {
+            (name, number): self._jvm.org.apache.kafka.common.TopicPartition(name, number)
+            for name, size in sizes.items()
+            for number in range(size)
+        }
+        levels = self._jvm.org.apache.kafka.common.IsolationLevel
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(levels.READ_COMMITTED)
+
+        def asked(which: Callable[[], Any]) -> dict[tuple[str, int], Offset]:
+            wanted = self._jvm.java.util.HashMap()
+            for partition in partitions.values():
+                wanted.put(partition, which())
+            found = self._get(self._admin.listOffsets(wanted, options).all())
+            return {key: Offset(found.get(partition).offset()) for key, partition in partitions.items()}
+
+        ends = asked(spec.latest)
+        return asked(spec.earliest), ends
+
+    def _configs(self, names: Sequence[str]) -> dict[str, tuple[dict[str, str], frozenset[str]]]:
+        """For each topic, the effective values of its keys, and the keys that were set for the topic itself."""
+        resource = self._jvm.org.apache.kafka.common.config.ConfigResource
+        kind = resource.Type.TOPIC
+        found = self._get(self._admin.describeConfigs([resource(kind, name) for name in names]).all())
+        configs = {}
+        for each in self._list(found.entrySet()):
+            entries = [(str(of.name()), of.value(), str(of.source())) for of in self._list(each.getValue().entries())]
+            values = {key: str(value) for key, value, _ in entries if value is not None}
+            configs[str(each.getKey().name())] = values, frozenset(key for key, _, source in entries if source == _OWN)
+        return configs
+
+    def _list(self, collection: Any) -> list[Any]:
+        """The elements of a Java collection, which Python may be unable to iterate over."""
+        return list(self._jvm.java.util.ArrayList(collection))
+
+    def _get(self, future: Any) -> Any:
+        return future.get(_TIMEOUT_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of Kafka's clients into sparklog's."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            text = str(self._jvm.io.sparklog.mirror.KafkaErrors.text(error.java_exception))
+            told = kafka_error(text)
+            assert told is not None, text
+            if isinstance(told, UnknownTopicOrPartition):
+                told = UnknownTopicOrPartition(f"{told.message} (in Kafka)")
+            raise told from None  # the traceback of Py4J says less, and shows the arguments

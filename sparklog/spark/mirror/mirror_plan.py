@@ -1,0 +1,153 @@
+"""Decides what a mirror does: which topics it creates, and which offsets of Kafka it copies. Pure.
+
+The position of a mirror is the next offset of each partition here. There is no other, so a mirror can be killed at any
+point, and two at once write nothing twice: an append that does not begin at the next offset is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.topic_config import parse_topic_config
+from sparklog.core.config.topic_keys import TOPIC_KEYS
+from sparklog.core.errors import (
+    DataLoss,
+    InconsistentTopicId,
+    InvalidConfig,
+    InvalidPartitions,
+    OffsetOutOfRange,
+    PolicyViolation,
+)
+from sparklog.core.state import Topic
+from sparklog.core.types import KafkaTopic, Offset
+
+CARRIED: Final = ("cleanup.policy", "max.message.bytes", "message.timestamp.type", "retention.bytes", "retention.ms")
+_OF_ONE_CLUSTER: Final = {  # keys whose values suit the brokers of one cluster, not the data of a topic
+    "compression.type",  # what Kafka's producers chose says nothing about batches of Arrow
+    "file.delete.delay.ms",
+    "flush.messages",
+    "flush.ms",
+    "min.insync.replicas",
+    "segment.bytes",
+    "segment.ms",
+    "unclean.leader.election.enable",
+}
+
+
+class KafkaPartition(msgspec.Struct, frozen=True):
+    """The offsets that a partition in Kafka has: from its log start to its last stable offset (KIP-98)."""
+
+    start: Offset
+    end: Offset
+
+
+class FoundTopic(msgspec.Struct, frozen=True):
+    """A topic in Kafka. `config`: the effective values of its keys. `own`: the keys that were set for the topic itself."""
+
+    id: KafkaTopic
+    partitions: tuple[KafkaPartition, ...]
+    config: Mapping[str, str]
+    own: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.id.topic
+
+
+class KafkaRange(msgspec.Struct, frozen=True):
+    """Offsets [from_, until) of a Kafka partition for a task, of which Kafka has those from `first` on.
+
+    The task stops after `max_records`. `plan`: the name of the task's plan. `request`: the request of
+    `spark/planner/row_requests.py` that begins it. In Java, it is the record of this name.
+    """
+
+    topic: str
+    partition: int
+    from_: Offset = msgspec.field(name="from")
+    first: Offset
+    until: Offset
+    max_records: int
+    plan: str
+    request: str = "begin_rows"
+
+
+def check_mirrors(found: FoundTopic, topic: Topic) -> None:
+    """Raise an error unless a topic here is the mirror of the topic that was found in Kafka.
+
+    PolicyViolation if it is no mirror, or not any more; InconsistentTopicId if it mirrors another topic;
+    InvalidPartitions if it has more partitions.
+    """
+    if topic.mirror_of is None:
+        raise PolicyViolation(
+            f"topic {topic.name} exists and is not mirrored (it was created otherwise, or promoted): wanted a topic that "
+            f"mirrors {found.id}; delete or rename one of the two"
+        )
+    if topic.mirror_of != found.id:
+        raise InconsistentTopicId(
+            f"topic {topic.name} mirrors {topic.mirror_of}, found {found.id}, which is another topic, perhaps created "
+            f"again: promote {topic.name} to keep its records, or delete it to mirror the new topic from its start"
+        )
+    if topic.partitions > len(found.partitions):
+        raise InvalidPartitions(
+            f"topic {topic.name} has {topic.partitions} partitions, found {len(found.partitions)} in {found.id}: "
+            "partitions are never removed, so this is not the cluster that was mirrored"
+        )
+
+
+def range_to_copy(
+    found: FoundTopic,
+    partition: int,
+    next_offset: Offset,
+    read: Offset,
+    *,
+    fail_on_data_loss: bool,
+    max_records: int,
+) -> KafkaRange | None:
+    """Return the offsets of a partition that are due, or None.
+
+    `next_offset`: that of the partition here. `read`: up to this offset, Kafka was found to have no more records than
+    are here: it ends with markers of transactions, for example.
+
+    Raises OffsetOutOfRange if Kafka has fewer offsets than were copied, and, with `fail_on_data_loss`, DataLoss if
+    records were removed in Kafka before they were copied. Without it, their offsets stay empty.
+    """
+    start, end = found.partitions[partition].start, found.partitions[partition].end
+    place = f"{found.name}-{partition}"
+    if end < next_offset:
+        raise OffsetOutOfRange(
+            f"{place}: wanted Kafka's end at or above the next offset {next_offset}, found {end}: Kafka has lost records "
+            "that are here (an unclean election, or another cluster), and may give their offsets to others. Promote the "
+            "topic to keep what is here, or delete it to mirror it again"
+        )
+    if 0 < next_offset < start and fail_on_data_loss:
+        raise DataLoss(
+            f"{place}: Kafka's retention removed offsets [{next_offset}, {start}) before they were copied; "
+            "--no-fail-on-data-loss leaves them empty"
+        )
+    first = max(start, next_offset, read)
+    return None if first >= end else KafkaRange(
+        found.name, partition, next_offset, first, end, max_records, plan=found.name
+    )
+
+
+def carried_config(found: FoundTopic) -> tuple[dict[str, str], list[str]]:
+    """Return the config for the mirror of a topic, and a line for each key of the topic that is not carried over.
+
+    Carried over are the keys of CARRIED with their effective values, and those that were set for the topic itself, if
+    both clusters know them and they don't suit the brokers of one cluster.
+    """
+    config: dict[str, str] = {}
+    left: list[str] = []
+    for key in sorted(found.own.union(CARRIED).intersection(found.config)):
+        value, reason = found.config[key], ""
+        if key in TOPIC_KEYS and key not in _OF_ONE_CLUSTER:
+            try:
+                config |= parse_topic_config({key: value})
+                continue
+            except InvalidConfig as error:
+                reason = f": {error.message}"
+        left.append(f"{found.name}: {key}={value} is not carried over{reason}")
+    return config, left

@@ -1,0 +1,141 @@
+"""`sparklog job mirror --verify`: compares mirrored topics with Kafka, record by record, in tasks on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Unpack
+
+import msgspec
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.lookup import topic_of
+from sparklog.core.reading.plan import check_range, plan_range
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import Offset
+from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
+from sparklog.spark.jar import add_jar_unless_there
+from sparklog.spark.mirror.comparison import Compared
+from sparklog.spark.mirror.kafka_cluster import KafkaCluster
+from sparklog.spark.mirror.kafka_tasks import run_tasks
+from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaRange, check_mirrors
+from sparklog.spark.read.task_to_read import TaskToRead
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sparklog.spark.mirror.mirror_job import Source
+
+OFFSETS_OF_TASK = 1_000_000
+TASKS_AT_ONCE = 64
+
+
+class _Said(msgspec.Struct):
+    result: Compared
+
+
+def run_verify_mirror(
+    cluster_url: str, source: Source, spark: Callable[[], SparkSession], **options: Unpack[JobOptions]
+) -> JobReport:
+    """Compare the records that both have: from the higher log start to the lower end of each partition.
+
+    Raises what `run_mirror` raises. Differences are failures of the report. Of topics that are compacted, a record that
+    only one side has is no difference.
+    """
+    return run_job(VerifyMirrorJob(source, spark), cluster_url, only_reads=True, **options)
+
+
+class VerifyMirrorJob:
+    """Plans and does the work of `run_verify_mirror`, as a `job_frame.Job`."""
+
+    name = "mirror-verify"
+    unit = "ranges"
+
+    def __init__(self, source: Source, spark: Callable[[], SparkSession]) -> None:
+        self._source, self._spark = source, spark
+        self._session: Any = None
+        self._ranges: list[KafkaRange] = []
+        self._rows: dict[tuple[str, int], PartitionResult] = {}
+        self._compacted: set[str] = set()
+
+    @property
+    def notes(self) -> list[str]:
+        """The compacted topics."""
+        return [f"{name} is compacted: a record that only one side has is no difference" for name in self._compacted]
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """Return a row for each partition, with the offsets to compare."""
+        self._session = self._spark()
+        add_jar_unless_there(self._session)
+        with KafkaCluster(self._session._jvm, self._source.kafka) as kafka:
+            found = kafka.topics(self._source.names, self._source.pattern)
+        state = frame.connection.newest_state()
+        for topic in found:
+            try:
+                self._plan_topic(state, topic)
+            except SparklogError as error:
+                row = PartitionResult(topic.name, topic.name, None, "can't be compared", Work())
+                self._rows[topic.name, 0] = row.noted(WorkOutcome.FAILED, str(error))
+        return list(self._rows.values())
+
+    def _plan_topic(self, state: ClusterState, found: FoundTopic) -> None:
+        topic = topic_of(state, found.name)
+        check_mirrors(found, topic)
+        if state.topic_config(topic).compact or "compact" in found.config.get("cleanup.policy", ""):
+            self._compacted.add(topic.name)
+        for partition in state.partitions_of(topic):
+            ranges = list(_ranges(found, topic, partition))
+            place = f"{topic.name}-{partition.partition}"
+            work = Work(len(ranges), sum(range_.until - range_.from_ for range_ in ranges))
+            reason = f"offsets [{ranges[0].from_:,}, {ranges[-1].until:,})" if ranges else "no offsets in common"
+            row = PartitionResult(place, topic.name, partition.partition, reason, work)
+            self._rows[topic.name, partition.partition] = row
+            self._ranges += ranges
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Compare all ranges. A partition with a difference has failed, and its row names the first one."""
+        done = 0
+        for some in chunks(self._ranges, TASKS_AT_ONCE):
+            state = frame.connection.newest_state()
+            addresses = frame.connection.addresses(state)
+            plans = {}
+            for range_ in some:
+                topic = topic_of(state, range_.topic)
+                partition = state.partitions_of(topic)[range_.partition]
+                offsets = check_range(topic.name, partition, range_.from_, range_.until)
+                plans[range_.plan] = TaskToRead(addresses, [plan_range(state, topic, partition.partition, offsets)])
+            said = run_tasks(self._session, plans, some, self._source.kafka, _Said)
+            for range_, of_range in zip(some, said, strict=True):
+                self._note(range_, of_range.result)
+            done += len(some)
+            frame.output.progress("ranges compared", done, len(self._ranges))
+        return [row.noted(WorkOutcome.DONE) for row in self._rows.values()]
+
+    def _note(self, range_: KafkaRange, found: Compared) -> None:
+        key = range_.topic, range_.partition
+        row = self._rows[key]
+        row = msgspec.structs.replace(row, done=row.done + Work(1, found.here))
+        alone = 0 if range_.topic in self._compacted else found.only_kafka + found.only_here
+        if found.changed or alone:
+            row = row.noted(
+                WorkOutcome.FAILED,
+                f"offsets [{range_.from_:,}, {range_.until:,}): {found.kafka:,} records in Kafka, {found.here:,} here, "
+                f"{found.only_kafka:,} only in Kafka, {found.only_here:,} only here, {found.changed:,} changed; the "
+                f"first difference is at {found.first}",
+            )
+        self._rows[key] = row
+
+
+def _ranges(found: FoundTopic, topic: Topic, partition: Partition) -> Iterator[KafkaRange]:
+    """Divide the offsets that a partition has on both sides into ranges for tasks."""
+    number = int(partition.partition)
+    there = found.partitions[number]
+    start = max(partition.log_start, there.start)
+    end = min(partition.high_watermark, there.end)
+    for from_ in range(start, end, OFFSETS_OF_TASK):
+        until = Offset(min(end, from_ + OFFSETS_OF_TASK))
+        plan = f"{topic.name}-{number}-{from_}"
+        first = Offset(from_)
+        yield KafkaRange(
+            topic.name, number, first, first, until, until - from_ + 1, plan=plan, request="begin_comparison"
+        )

@@ -1,0 +1,130 @@
+"""Topics of a real Kafka, written and read by librdkafka: nothing of the mirror's own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+
+Headers = Sequence[tuple[str, bytes | None]] | None
+
+
+class KafkaRecord(NamedTuple):
+    """A record as Kafka's consumers get it. `timestamp_type`: 0 of its creation, 1 of its append."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    timestamp_type: int
+    headers: Headers
+
+
+@dataclass
+class KafkaTopics:
+    """A client of a broker at this address."""
+
+    bootstrap: str
+
+    def __post_init__(self) -> None:
+        self._servers: dict[str, Any] = {"bootstrap.servers": self.bootstrap}
+        self.admin = AdminClient(self._servers)
+
+    def create(self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None) -> str:
+        """Create a topic, by default with a name of its own. Returns the name."""
+        topic = name or f"topic-{uuid.uuid4().hex[:12]}"
+        wait(self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]))
+        return topic
+
+    def delete(self, topic: str) -> None:
+        wait(self.admin.delete_topics([topic]))
+
+    def create_again(self, topic: str) -> None:
+        """Create a topic that was deleted just now: Kafka needs a moment to forget the name."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.create(name=topic)
+            except KafkaException:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            else:
+                return
+
+    def alter(self, topic: str, config: Mapping[str, str]) -> None:
+        entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
+        wait(self.admin.incremental_alter_configs([ConfigResource("topic", topic, incremental_configs=entries)]))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        wait(self.admin.create_partitions([NewPartitions(topic, total)]))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        wait(self.admin.delete_records([TopicPartition(topic, partition, before)]))
+
+    def write(self, topic: str, records: Iterable[Mapping[str, Any]], transactional: bool = False) -> None:
+        """Write records, which are arguments of librdkafka's `produce`: all in one transaction, if it is to be one."""
+        self._write(topic, records, transactional, "commit_transaction")
+
+    def abort(self, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write records in a transaction, and abort it."""
+        self._write(topic, records, True, "abort_transaction")
+
+    def _write(self, topic: str, records: Iterable[Mapping[str, Any]], transactional: bool, end: str) -> None:
+        own = {"transactional.id": uuid.uuid4().hex} if transactional else {}
+        producer = Producer({**self._servers, **own, "linger.ms": 5})
+        if transactional:
+            producer.init_transactions()
+            producer.begin_transaction()
+        for record in records:
+            producer.produce(topic, **record)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        if transactional:
+            getattr(producer, end)()
+
+    def read(self, topic: str, isolation: str = "read_committed") -> list[KafkaRecord]:
+        """All records of a topic, ordered by partition and offset."""
+        config = {"group.id": "none", "enable.partition.eof": True, "isolation.level": isolation}
+        consumer = Consumer({**self._servers, **config, "auto.offset.reset": "earliest"})
+        partitions = list(consumer.list_topics(topic).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        open_partitions, records = set(partitions), []
+        while open_partitions:
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error() is not None:
+                open_partitions.remove(message.partition())
+                continue
+            kind, timestamp_ms = message.timestamp()
+            records.append(
+                KafkaRecord(
+                    message.partition(),
+                    message.offset(),
+                    message.key(),
+                    message.value(),
+                    timestamp_ms,
+                    kind - 1,
+                    message.headers(),
+                )
+            )
+        consumer.close()
+        return sorted(records, key=lambda record: record[:2])
+
+    def wait_until(self, topic: str, is_there: Callable[[list[KafkaRecord]], bool]) -> list[KafkaRecord]:
+        """Read a topic again and again, for up to a minute, until this is true of its records."""
+        deadline = time.monotonic() + 60
+        while not is_there(records := self.read(topic)):
+            assert time.monotonic() < deadline, f"{len(records)} records"
+            time.sleep(0.2)
+        return records
+
+
+def wait(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(30)
