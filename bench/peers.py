@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from bench.paired import Comparison, compared, interleaved
 from bench.process_cpu import all_stats, below, own_s, spent_s
 from bench.spark_bulk import PARTITIONS, _drain, rows
 from sparklog.client.bootstrap import init_cluster
+from sparklog.spark.mirror.mirror_job import Source, run_mirror
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.maven import CannotFetch
 
@@ -122,6 +124,8 @@ def peers(
         run = _Run(spark, folder, broker, with_delta=DELTA in jars, records=records)
         run.writes(results, rounds)
         run.reads(results, rounds)
+        if broker is not None:
+            run.mirrors(results, rounds)
         run.small(results, 3 * rounds)
     return results
 
@@ -200,6 +204,31 @@ class _Run:
                 ("sparklog, key and value", f"{DELTA}, key and value", ""),
             ],
         )
+
+    def mirrors(self, results: PeerResults, rounds: int) -> None:
+        """The topics of `reads` copied from Kafka by the mirror job, beside the connector that only reads them."""
+        sides: Sides = {}
+        for name, topic in (("sparklog", "read"), ("sparklog, lz4", "read-lz4")):
+            sides[name] = self._mirror(topic, rounds + 2)
+        sides[f"{KAFKA}, tuned"] = self._kafka_read("read", TUNED_READ)
+        sides[f"{KAFKA}, tuned, lz4"] = self._kafka_read("read-lz4", TUNED_READ)
+        pairs = [("sparklog", f"{KAFKA}, tuned", ">= 0.9"), ("sparklog, lz4", f"{KAFKA}, tuned, lz4", ">= 0.9")]
+        found = interleaved(sides, self.measured, rounds=rounds, warm_up=2)
+        results.add(f"mirror {VALUE_BYTES} B, beside reading into nothing", found, pairs)
+
+    def _mirror(self, topic: str, runs: int) -> Callable[[], None]:
+        """Each run has a cluster of its own, made before the first."""
+        assert self.broker is not None
+        source = Source({"bootstrap.servers": self.broker.bootstrap}, (topic,))
+        clusters = [f"{self.cluster}-{uuid.uuid4().hex}" for _ in range(runs)]
+        for url in clusters:
+            init_cluster(url)
+
+        def run() -> None:
+            report = run_mirror(clusters.pop(), source, lambda: self.spark)
+            assert report.done.records == self.records
+
+        return run
 
     def small(self, results: PeerResults, rounds: int) -> None:
         """1,000 records from the middle of one partition, and an append of 1,000 by one task."""

@@ -1,4 +1,4 @@
-"""Copy topics of a Kafka cluster: spark-submit jobs/mirror.py --cluster URL --bootstrap-servers HOST:PORT --topic T …"""
+"""Copy topics of Kafka: spark-submit jobs/mirror.py --cluster URL --bootstrap-servers HOST:PORT --topic T …"""
 
 from __future__ import annotations
 

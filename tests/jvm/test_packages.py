@@ -15,6 +15,7 @@ ARROWS: Final = {  # which packages each one may use; "" is io.sparklog
     "write": {"write.task", "planner"},
     "read.task": {"planner", "arrow", "storage"},
     "write.task": {"planner", "arrow", "storage"},
+    "mirror": {"planner", "arrow"},
     "storage": {"planner"},
     "arrow": set(),
     "planner": set(),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EPILOG = ending(
     "sparklog job mirror --bootstrap-servers kafka:9092 --topic orders --dry-run",
-    "sparklog job mirror --bootstrap-servers kafka:9092 --pattern 'sales\\..*' --kafka-config client.properties --follow",
+    "sparklog job mirror --bootstrap-servers kafka:9092 --pattern 'sales.*' --kafka-config client.properties --follow",
 )
 
 
@@ -32,7 +32,7 @@ def mirror(
         "sasl.jaas.config. They go to Kafka only, and are never shown.",
     ),
     follow: bool = typer.Option(
-        False, "--follow", help="Go on with what Kafka gets later, until Ctrl-C, instead of ending once all is copied."
+        False, "--follow", help="Also copy what Kafka gets later, until Ctrl-C, instead of ending once all is copied."
     ),
     max_records: int = typer.Option(
         5_000_000, metavar="N", min=1, help="The maximum of records of one partition in one append."

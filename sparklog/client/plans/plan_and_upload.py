@@ -30,8 +30,8 @@ def plan_and_upload(
 
     `among`: the topics that rows may name; None: any. `kept`: the offsets that the records keep; None if they get new
     ones. Returns the plan, the uploads, and the time in ms from this call to the start of the successful upload. Raises
-    NoReplicaOnline if a partition has no store to upload to until `timeout_ms` is over, and the errors of `plan_write`,
-    `KeptOffsets.runs` and `upload_task_rows`.
+    NoReplicaOnline if a partition has no store to upload to until `timeout_ms` is over, and the errors of `plan_write`
+    and `upload_task_rows`.
     """
     command_id = new_command_id()
     sticky = int(command_id[:4], 16)  # by chance, so that keyless records of many writes are spread over the partitions
@@ -51,9 +51,8 @@ def plan_and_upload(
         )
         stores = connection.stores(state)  # with secrets, which a plan does not have
         spent_ms = deadline.spent_ms()
-        runs = None if kept is None or topic is None else kept.runs(topic, plan.topics[topic].next_offsets)
         try:
-            return plan, upload_task_rows(plan, batches, sticky=sticky, stores=stores, runs=runs), spent_ms
+            return plan, upload_task_rows(plan, batches, sticky=sticky, stores=stores, kept=kept), spent_ms
         except NoReplicaOnline as error:
             offline = error
     raise offline

@@ -29,7 +29,7 @@ from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.records_schema import canonical
-from sparklog.log.write.kept_offsets import PLAIN, NamesOffsets, WriterKey
+from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, WriterKey
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
@@ -56,18 +56,30 @@ def upload_task_rows(
     sticky: int = 0,
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
-    runs: NamesOffsets | None = None,
+    kept: KeptOffsets | None = None,
 ) -> TaskWritten:
     """Check and upload the rows of one task.
 
     `sticky`: a number that chooses the first partition for records without a key. If a write has several tasks, each
-    gives a different number. `stores`: by default opened from the addresses in the plan. `runs`: names the offsets that
-    the records keep, in the mirrored topic of the plan; None if they get new ones. Raises InvalidInput and
+    gives a different number. `stores`: by default opened from the addresses in the plan. `kept`: the offsets that the
+    records of these batches keep, in the mirrored topic of the plan; None if they get new ones. Raises InvalidInput and
     its subclasses (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted
     topic), NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After
     an error, uploaded objects stay as orphans.
     """
-    lanes = StoreLanes(
+    lanes = lanes_of(plan, stores, clock)
+    try:
+        with lanes:
+            return _upload(plan, batches, lanes, sticky, kept)
+    except (OutcomeUnknown, KeyExists) as error:
+        raise in_doubt(error) from error
+    finally:
+        note_slow_stores(plan, lanes)
+
+
+def lanes_of(plan: WritePlan, stores: OpensStores | None = None, clock: WaitingClock | None = None) -> StoreLanes:
+    """Return the lanes of a task that writes by this plan. For the arguments see `upload_task_rows`."""
+    return StoreLanes(
         stores or Stores(plan.addresses),
         plan.incarnations,
         plan.lag_time_max_ms,
@@ -75,23 +87,26 @@ def upload_task_rows(
         catching_up=plan.catching_up,
         left_out=_too_slow_lately(plan),
     )
-    try:
-        with lanes:
-            return _upload(plan, batches, lanes, sticky, runs)
-    except (OutcomeUnknown, KeyExists) as error:
-        # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
-        raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
-    finally:
-        for store in lanes.slow_stores().intersection(plan.catching_up):
-            SLOW_HERE.note(plan.addresses.failure_key(store))
+
+
+def in_doubt(error: OutcomeUnknown | KeyExists) -> StoreUnavailable:
+    """The error of a task whose upload may have landed: only an object that nothing names, so the log is unchanged."""
+    return StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}")
+
+
+def note_slow_stores(plan: WritePlan, lanes: StoreLanes) -> None:
+    """Remember the stores that were catching up and too slow for a task (`_too_slow_lately`)."""
+    for store in lanes.slow_stores().intersection(plan.catching_up):
+        SLOW_HERE.note(plan.addresses.failure_key(store))
 
 
 def _upload(
-    plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int, runs: NamesOffsets | None
+    plan: WritePlan, batches: Iterable[pa.RecordBatch], lanes: StoreLanes, sticky: int, kept: KeptOffsets | None
 ) -> TaskWritten:
     objects = TaskObjects(lanes)
     writers: dict[tuple[str, WriterKey], TopicWriter] = {}
     keyless: set[TopicId] = set()
+    runs = None if kept is None or plan.topic is None else kept.runs(plan.topic, plan.topics[plan.topic].next_offsets)
     for batch in batches:
         for name, rows in _rows_by_topic(plan, batch):
             planned = _topic_of(plan, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -182,75 +182,16 @@ class Runs:
 
         The slices of a partition that one writer wrote come in the order of writing.
         """
-        return _named(slices, self._next_offsets, self._ends)
-
-
-class RangeRuns:
-    """Divides the rows of one partition into runs while they come, as `Runs` does once all are there.
-
-    `next`: the next offset of the partition. Call `expect` before each batch. The objects of a run store offsets from
-    the first empty offset on. `end`: once all rows came, the offset up to which they cover the partition.
-    """
-
-    def __init__(self, partition: int, next_: Offset) -> None:
-        self._partition = partition
-        self._first = self._next = next_
-        self._key = WriterKey(0, stores_offsets=False, source=_SOURCES[0])
-        self._offsets: Int64Array = np.zeros(0, np.int64)
-        self._source = _SOURCES[0]
-        self.end: Offset = next_
-
-    def expect(self, offsets: Int64Array, timestamp_type: int) -> None:
-        """Give the offsets of the next batch, which ascend, and Kafka's timestampType of all of its rows."""
-        self._offsets, self._source = offsets, _SOURCES[timestamp_type]
-
-    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[WriterKey, pa.RecordBatch]]:
-        """Yield the rows of the expected batch for each writer, with a column `offset` if it stores offsets."""
-        offsets = self._offsets
-        if self._source is not self._key.source:
-            self._key = WriterKey(self._key.number + 1, self._key.stores_offsets, self._source)
-        dense = 0
-        if not self._key.stores_offsets:
-            gaps = np.flatnonzero(offsets != np.arange(self._next, self._next + len(offsets)))
-            dense = int(gaps[0]) if len(gaps) else len(offsets)
-            if dense:
-                yield self._key, rows.slice(0, dense)
-            if len(gaps):
-                self._key = WriterKey(self._key.number + 1, stores_offsets=True, source=self._source)
-        if dense < len(offsets):
-            yield self._key, rows.slice(dense).append_column(_OFFSET, array_of(offsets[dense:]))
-        self._next = Offset(int(offsets[-1]) + 1)
-
-    def named(self, slices: Iterable[tuple[WriterKey, NewSlice]]) -> Iterator[NewSlice]:
-        """Yield the uploaded slices with the offsets that they cover.
-
-        Empty offsets behind the last row are left to the next write if the last object stores no offsets.
-        """
-        ends = {self._partition: self.end} if self._key.stores_offsets else {}
-        return _named(slices, {self._partition: self._first}, ends)
-
-
-class NamesOffsets(Protocol):
-    """Divides the rows of a write into runs, and names the offsets of its slices: `Runs` or `RangeRuns`."""
-
-    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[WriterKey, pa.RecordBatch]]: ...
-    def named(self, slices: Iterable[tuple[WriterKey, NewSlice]]) -> Iterator[NewSlice]: ...
-
-
-def _named(
-    slices: Iterable[tuple[WriterKey, NewSlice]], next_offsets: Mapping[int, Offset], ends: Mapping[int, int]
-) -> Iterator[NewSlice]:
-    """Yield the slices with the offsets that they cover, from the next offset of their partition to its end, if any."""
-    in_order = sorted(slices, key=lambda each: (each[1].partition, each[0].number))
-    for partition, group in groupby(in_order, key=lambda each: int(each[1].partition)):
-        of_partition = list(group)
-        start = next_offsets[partition]
-        for at, (key, slice_) in enumerate(of_partition):
-            end = slice_.offsets.end if slice_.offsets is not None else offset_after(start, slice_.records)
-            if at == len(of_partition) - 1:
-                end = Offset(ends.get(partition, end))
-            yield replace(slice_, offsets=OffsetRange(start, end), timestamp_source=key.source)
-            start = end
+        in_order = sorted(slices, key=lambda each: (each[1].partition, each[0].number))
+        for partition, group in groupby(in_order, key=lambda each: int(each[1].partition)):
+            of_partition = list(group)
+            start = self._next_offsets[partition]
+            for at, (key, slice_) in enumerate(of_partition):
+                end = slice_.offsets.end if slice_.offsets is not None else offset_after(start, slice_.records)
+                if at == len(of_partition) - 1:
+                    end = Offset(self._ends.get(partition, end))
+                yield replace(slice_, offsets=OffsetRange(start, end), timestamp_source=key.source)
+                start = end
 
 
 def _numbers(rows: pa.Table | pa.RecordBatch, name: str) -> Int64Array:

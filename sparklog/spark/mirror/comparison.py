@@ -39,7 +39,7 @@ class Comparison:
     def __init__(self, here: Iterator[pa.RecordBatch]) -> None:
         self._here = here
         self._rest = _SCHEMA.empty_table()  # records here that were read and not compared
-        self._found = Compared()
+        self._counts = Compared()
 
     def add(self, kafka: pa.RecordBatch, timestamp_type: int) -> None:
         """Compare a batch of Kafka's, with the columns of COMPACTED_SCHEMA, with the records here up to its last."""
@@ -48,9 +48,9 @@ class Comparison:
         self._compare(wanted, self._up_to(int(_offsets(wanted)[-1])))
 
     def end(self, end: Offset) -> Compared:
-        """Return what was found. All records here that were not compared are below `end`, and Kafka lacks them."""
+        """Return what was counts. All records here that were not compared are below `end`, and Kafka lacks them."""
         self._compare(_SCHEMA.empty_table(), self._up_to(end - 1))
-        return self._found
+        return self._counts
 
     def _up_to(self, last: int) -> pa.Table:
         """Take the records here up to this offset."""
@@ -67,9 +67,9 @@ class Comparison:
         return rows.slice(0, cut)
 
     def _compare(self, kafka: pa.Table, here: pa.Table) -> None:
-        found = self._found
-        found.kafka += kafka.num_rows
-        found.here += here.num_rows
+        counts = self._counts
+        counts.kafka += kafka.num_rows
+        counts.here += here.num_rows
         if kafka.equals(here):
             return
         there, ours = _offsets(kafka), _offsets(here)
@@ -78,14 +78,14 @@ class Comparison:
         for which, offsets in (("only in Kafka", np.setdiff1d(there, ours)), ("only here", np.setdiff1d(ours, there))):
             if len(offsets):
                 firsts.append((int(offsets[0]), which))
-        found.only_kafka += len(there) - len(common)
-        found.only_here += len(ours) - len(common)
+        counts.only_kafka += len(there) - len(common)
+        counts.only_here += len(ours) - len(common)
         changes = _changes(kafka.take(np.searchsorted(there, common)), here.take(np.searchsorted(ours, common)))
-        found.changed += len(changes)
+        counts.changed += len(changes)
         firsts += [(int(common[at]), f"its {name} differs") for at, name in changes.items()]
-        if found.first is None and firsts:
+        if counts.first is None and firsts:
             offset, what = min(firsts)
-            found.first = f"offset {offset}: {what}"
+            counts.first = f"offset {offset}: {what}"
 
 
 def _comparable(rows: pa.RecordBatch) -> pa.Table:
@@ -101,9 +101,9 @@ def _changes(kafka: pa.Table, here: pa.Table) -> dict[int, str]:
     """For each row that differs, the first column that does."""
     changes: dict[int, str] = {}
     for name in COLUMNS:
-        wanted, found = kafka.column(name), here.column(name)
-        if not wanted.equals(found):
-            for at, (one, other) in enumerate(zip(wanted.to_pylist(), found.to_pylist(), strict=True)):
-                if one != other:
+        wanted, actual = kafka.column(name), here.column(name)
+        if not wanted.equals(actual):
+            for at, (there, ours) in enumerate(zip(wanted.to_pylist(), actual.to_pylist(), strict=True)):
+                if there != ours:
                     changes.setdefault(at, name)
     return changes

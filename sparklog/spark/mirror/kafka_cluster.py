@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError
 from sparklog.core.types import KafkaTopic, Offset
 from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
 
@@ -47,15 +47,15 @@ def _properties(file: str) -> dict[str, str]:
 
 
 def kafka_error(text: str) -> SparklogError | None:
-    """Return the error that a text of Kafka's clients tells (`KafkaErrors.java`), of the class that has its code.
+    """Return the error in a text of Kafka's clients (`KafkaErrors.java`), of the class that has its code.
 
     None if the text has no such error.
     """
-    told = _CODE.search(text)
-    if told is None:
+    match = _CODE.search(text)
+    if match is None:
         return None
     kinds = {kind.code: kind for kind in _kinds(SparklogError)}
-    code, reason = told.groups()
+    code, reason = match.groups()
     kind = kinds.get(code) or (RequestTimedOut if "TIMEOUT" in code else SparklogError)
     return kind(f"Kafka: {code}: {reason}" if kind is SparklogError else f"Kafka: {reason}")
 
@@ -109,7 +109,9 @@ class KafkaCluster:
                 listed = self._list(self._get(self._admin.listTopics().names()))
             wanted |= {name for name in listed if re.fullmatch(pattern, name)}
             if not wanted:
-                raise NotFound(f"no topic in Kafka matches {pattern!r}, found {', '.join(sorted(listed)[:10]) or 'none'}")
+                raise NotFound(
+                    f"no topic in Kafka matches {pattern!r}, found {', '.join(sorted(listed)[:10]) or 'none'}"
+                )
         with self._errors():
             cluster_id = str(self._get(self._admin.describeCluster().clusterId()))
             described = self._get(self._admin.describeTopics(sorted(wanted)).allTopicNames())
@@ -140,8 +142,8 @@ class KafkaCluster:
             wanted = self._jvm.java.util.HashMap()
             for partition in partitions.values():
                 wanted.put(partition, which())
-            found = self._get(self._admin.listOffsets(wanted, options).all())
-            return {key: Offset(found.get(partition).offset()) for key, partition in partitions.items()}
+            listed = self._get(self._admin.listOffsets(wanted, options).all())
+            return {key: Offset(listed.get(partition).offset()) for key, partition in partitions.items()}
 
         ends = asked(spec.latest)
         return asked(spec.earliest), ends
@@ -150,12 +152,15 @@ class KafkaCluster:
         """For each topic, the effective values of its keys, and the keys that were set for the topic itself."""
         resource = self._jvm.org.apache.kafka.common.config.ConfigResource
         kind = resource.Type.TOPIC
-        found = self._get(self._admin.describeConfigs([resource(kind, name) for name in names]).all())
+        described = self._get(self._admin.describeConfigs([resource(kind, name) for name in names]).all())
         configs = {}
-        for each in self._list(found.entrySet()):
-            entries = [(str(of.name()), of.value(), str(of.source())) for of in self._list(each.getValue().entries())]
+        for pair in self._list(described.entrySet()):
+            entries = [
+                (str(entry.name()), entry.value(), str(entry.source()))
+                for entry in self._list(pair.getValue().entries())
+            ]
             values = {key: str(value) for key, value, _ in entries if value is not None}
-            configs[str(each.getKey().name())] = values, frozenset(key for key, _, source in entries if source == _OWN)
+            configs[str(pair.getKey().name())] = values, frozenset(key for key, _, source in entries if source == _OWN)
         return configs
 
     def _list(self, collection: Any) -> list[Any]:
@@ -168,14 +173,12 @@ class KafkaCluster:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """Turn errors of Kafka's clients into sparklog's."""
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
         try:
             yield
         except Py4JJavaError as error:
             text = str(self._jvm.io.sparklog.mirror.KafkaErrors.text(error.java_exception))
-            told = kafka_error(text)
-            assert told is not None, text
-            if isinstance(told, UnknownTopicOrPartition):
-                told = UnknownTopicOrPartition(f"{told.message} (in Kafka)")
-            raise told from None  # the traceback of Py4J says less, and shows the arguments
+            explained = kafka_error(text)
+            assert explained is not None, text
+            raise explained from None  # the traceback of Py4J says less, and shows the arguments

@@ -7,9 +7,9 @@ A run copies what Kafka had when the run began; with `follow`, it asks again, un
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
@@ -32,12 +32,14 @@ from sparklog.core.errors import (
 from sparklog.core.lookup import topic_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
+from sparklog.host.clock import sleep_s
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.spark.jar import add_jar_unless_there
 from sparklog.spark.mirror.kafka_cluster import KafkaCluster
 from sparklog.spark.mirror.kafka_tasks import run_tasks
 from sparklog.spark.mirror.mirror_plan import (
+    BatchPurpose,
     FoundTopic,
     KafkaRange,
     carried_config,
@@ -55,10 +57,11 @@ _IDLE_S: Final = 1.0  # between two looks at a Kafka that has nothing new
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a mirror copies. `kafka`: the config of Kafka's clients, which may have secrets.
+    """The topics that a mirror copies, and how.
 
-    `names` and `pattern`: the topics, by name and by a regular expression of the whole name. `max_records`: the most
-    records of one partition in one append. `fail_on_data_loss`: see `range_to_copy`. `follow`: go on until stopped.
+    `kafka`: the config of Kafka's clients, which may have secrets. `names` and `pattern`: the topics, by name and by a
+    regular expression of the whole name. `max_records`: the most records of one partition in one append.
+    `fail_on_data_loss`: see `range_to_copy`. `follow`: also copy what Kafka gets later, until stopped.
     """
 
     kafka: Mapping[str, str]
@@ -70,7 +73,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class _Copied(msgspec.Struct):
-    """What a task says: what it uploaded, and the offset up to which it covers the partition."""
+    """The report of a task: its uploads, and the offset up to which it covers the partition."""
 
     result: TaskWritten
     end: Offset
@@ -107,6 +110,7 @@ class MirrorJob:
         self._read: dict[tuple[str, int], Offset] = {}  # see `range_to_copy`
         self._tries: Counter[str] = Counter()  # of topics, since their last append
         self._session: Any = None
+        self._found: list[FoundTopic] = []
         self._kafka: KafkaCluster | None = None
 
     @property
@@ -124,23 +128,22 @@ class MirrorJob:
         self._session = self._spark()
         add_jar_unless_there(self._session)
         self._kafka = KafkaCluster(self._session._jvm, self._source.kafka)
-        found = self._kafka.topics(self._source.names, self._source.pattern)
+        self._found = self._kafka.topics(self._source.names, self._source.pattern)
         state = frame.connection.newest_state()
-        for topic in found:
+        for topic in self._found:
             if topic.name not in state.topic_ids:
                 self._notes += carried_config(topic)[1]
-        self._due(state, found)
+        self._due(state, self._found)
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Copy step by step until everything is here that Kafka had at the beginning, or until stopped."""
         assert self._kafka is not None
         try:
-            while True:
+            self._round(frame, self._found)
+            while self._source.follow:
+                sleep_s(_IDLE_S)
                 self._round(frame, self._kafka.topics(self._source.names, self._source.pattern))
-                if not self._source.follow:
-                    break
-                time.sleep(_IDLE_S)
         except KeyboardInterrupt:
             if not self._source.follow:
                 raise
@@ -175,10 +178,8 @@ class MirrorJob:
         state = frame.connection.newest_state()
         if found.name not in state.topic_ids:
             config, _ = carried_config(found)
-            try:
+            with suppress(TopicAlreadyExists):  # another process was first: `check_mirrors` decides
                 frame.commit(CreateTopic(found.name, len(found.partitions), None, config, mirror_of=found.id))
-            except TopicAlreadyExists:
-                pass  # by another mirror, or by somebody else: `check_mirrors` will tell
             return
         topic = topic_of(state, found.name)
         check_mirrors(found, topic)
@@ -249,7 +250,8 @@ class MirrorJob:
         An error that is about some range, and not about Kafka or the stores, is noted there, and the others are copied.
         """
         try:
-            results = run_tasks(self._session, plans, due, self._source.kafka, _Copied)
+            ranges = [msgspec.structs.replace(range_, to=_target(plans[range_.topic])) for range_ in due]
+            results = run_tasks(self._session, plans, ranges, self._source.kafka, _Copied)
         except SparklogError as reason:
             if len(due) > 1 and isinstance(reason, InvalidInput | AccessRefused):
                 half = len(due) // 2
@@ -259,9 +261,7 @@ class MirrorJob:
             return []
         return list(zip(due, results, strict=True))
 
-    def _append(
-        self, frame: JobFrame, plan: WritePlan, name: str, copied: list[tuple[KafkaRange, _Copied]]
-    ) -> None:
+    def _append(self, frame: JobFrame, plan: WritePlan, name: str, copied: list[tuple[KafkaRange, _Copied]]) -> None:
         """Append what the tasks uploaded of a topic. After an error that may pass, the next step copies it again."""
         written = [result.result for _, result in copied]
         command = append_command(plan, written)
@@ -280,14 +280,20 @@ class MirrorJob:
             key = name, range_.partition
             self._read[key] = result.end
             objects = result.result.objects
-            size = sum(each.size_bytes + each.index_size_bytes for each in objects)
+            size = sum(object_.total_bytes for object_ in objects)
             row = self._rows[key]
             done = row.done + Work(len(objects), result.records, size)
             self._rows[key] = msgspec.structs.replace(row, done=done)
 
     def _fail(self, topic: str, partition: int, error: SparklogError) -> None:
-        """Note that a partition, or its topic, can't be copied now. A mirror that follows Kafka tries it again later."""
+        """Note that a partition, or its topic, can't be copied now. A mirror that follows Kafka tries it again."""
         key, place = (topic, partition), f"{topic}-{partition}"
         row = self._rows.get(key) or PartitionResult(place, topic, partition, "can't be mirrored", Work())
         outcome = None if self._source.follow else WorkOutcome.FAILED
         self._rows[key] = row.noted(outcome, str(error))
+
+
+def _target(plan: WritePlan) -> BatchPurpose:
+    assert plan.topic is not None
+    topic = plan.topics[plan.topic]
+    return BatchPurpose("begin_range", topic.topic_id, topic.compression, topic.max_message_bytes, topic.needs_key)

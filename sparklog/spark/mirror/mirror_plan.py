@@ -22,7 +22,8 @@ from sparklog.core.errors import (
     PolicyViolation,
 )
 from sparklog.core.state import Topic
-from sparklog.core.types import KafkaTopic, Offset
+from sparklog.core.types import KafkaTopic, Offset, TopicId
+from sparklog.log.batch import SMALL_BATCH_BYTES
 
 CARRIED: Final = ("cleanup.policy", "max.message.bytes", "message.timestamp.type", "retention.bytes", "retention.ms")
 _OF_ONE_CLUSTER: Final = {  # keys whose values suit the brokers of one cluster, not the data of a topic
@@ -45,7 +46,7 @@ class KafkaPartition(msgspec.Struct, frozen=True):
 
 
 class FoundTopic(msgspec.Struct, frozen=True):
-    """A topic in Kafka. `config`: the effective values of its keys. `own`: the keys that were set for the topic itself."""
+    """A topic in Kafka. `config`: the effective values of its keys. `own`: the keys that were set for the topic."""
 
     id: KafkaTopic
     partitions: tuple[KafkaPartition, ...]
@@ -57,11 +58,26 @@ class FoundTopic(msgspec.Struct, frozen=True):
         return self.id.topic
 
 
+class BatchPurpose(msgspec.Struct, frozen=True):
+    """The purpose of the batches of a task. In Java, it is the record of this name.
+
+    `request`: of `spark/planner/row_requests.py`. `always_offsets`: all batches store offsets, not only those from the
+    first empty offset on. The rest are properties of the topic here.
+    """
+
+    request: str
+    topic_id: TopicId
+    compression: str
+    max_message_bytes: int
+    needs_key: bool
+    always_offsets: bool = False
+    small_batch_bytes: int = SMALL_BATCH_BYTES
+
+
 class KafkaRange(msgspec.Struct, frozen=True):
     """Offsets [from_, until) of a Kafka partition for a task, of which Kafka has those from `first` on.
 
-    The task stops after `max_records`. `plan`: the name of the task's plan. `request`: the request of
-    `spark/planner/row_requests.py` that begins it. In Java, it is the record of this name.
+    The task stops after `max_records`. `plan`: the name of the task's plan. In Java, it is the record of this name.
     """
 
     topic: str
@@ -71,7 +87,7 @@ class KafkaRange(msgspec.Struct, frozen=True):
     until: Offset
     max_records: int
     plan: str
-    request: str = "begin_rows"
+    to: BatchPurpose | None = None
 
 
 def check_mirrors(found: FoundTopic, topic: Topic) -> None:
@@ -82,8 +98,8 @@ def check_mirrors(found: FoundTopic, topic: Topic) -> None:
     """
     if topic.mirror_of is None:
         raise PolicyViolation(
-            f"topic {topic.name} exists and is not mirrored (it was created otherwise, or promoted): wanted a topic that "
-            f"mirrors {found.id}; delete or rename one of the two"
+            f"topic {topic.name} exists and is not mirrored (it was created otherwise, or promoted): wanted one that "
+            f"mirrors {found.id}: delete or rename one of the two"
         )
     if topic.mirror_of != found.id:
         raise InconsistentTopicId(
@@ -118,9 +134,9 @@ def range_to_copy(
     place = f"{found.name}-{partition}"
     if end < next_offset:
         raise OffsetOutOfRange(
-            f"{place}: wanted Kafka's end at or above the next offset {next_offset}, found {end}: Kafka has lost records "
-            "that are here (an unclean election, or another cluster), and may give their offsets to others. Promote the "
-            "topic to keep what is here, or delete it to mirror it again"
+            f"{place}: wanted Kafka's end at or above the next offset {next_offset}, found {end}: Kafka has lost "
+            "records that are here (an unclean election, or another cluster), and may give their offsets to others. "
+            "Promote the topic to keep what is here, or delete it to mirror it again"
         )
     if 0 < next_offset < start and fail_on_data_loss:
         raise DataLoss(
@@ -128,8 +144,10 @@ def range_to_copy(
             "--no-fail-on-data-loss leaves them empty"
         )
     first = max(start, next_offset, read)
-    return None if first >= end else KafkaRange(
-        found.name, partition, next_offset, first, end, max_records, plan=found.name
+    return (
+        None
+        if first >= end
+        else KafkaRange(found.name, partition, next_offset, first, end, max_records, plan=found.name)
     )
 
 

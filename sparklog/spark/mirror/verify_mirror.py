@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
+from sparklog.core.config.key import LONG_MAX
 from sparklog.core.errors import SparklogError
 from sparklog.core.lookup import topic_of
 from sparklog.core.reading.plan import check_range, plan_range
@@ -18,7 +19,7 @@ from sparklog.spark.jar import add_jar_unless_there
 from sparklog.spark.mirror.comparison import Compared
 from sparklog.spark.mirror.kafka_cluster import KafkaCluster
 from sparklog.spark.mirror.kafka_tasks import run_tasks
-from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaRange, check_mirrors
+from sparklog.spark.mirror.mirror_plan import BatchPurpose, FoundTopic, KafkaRange, check_mirrors
 from sparklog.spark.read.task_to_read import TaskToRead
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class VerifyMirrorJob:
         self._session = self._spark()
         add_jar_unless_there(self._session)
         with KafkaCluster(self._session._jvm, self._source.kafka) as kafka:
-            found = kafka.topics(self._source.names, self._source.pattern)
+            topics = kafka.topics(self._source.names, self._source.pattern)
         state = frame.connection.newest_state()
-        for topic in found:
+        for topic in topics:
             try:
                 self._plan_topic(state, topic)
             except SparklogError as error:
@@ -132,10 +133,9 @@ def _ranges(found: FoundTopic, topic: Topic, partition: Partition) -> Iterator[K
     there = found.partitions[number]
     start = max(partition.log_start, there.start)
     end = min(partition.high_watermark, there.end)
+    to = BatchPurpose("begin_comparison", topic.topic_id, "none", LONG_MAX, needs_key=False, always_offsets=True)
     for from_ in range(start, end, OFFSETS_OF_TASK):
         until = Offset(min(end, from_ + OFFSETS_OF_TASK))
         plan = f"{topic.name}-{number}-{from_}"
         first = Offset(from_)
-        yield KafkaRange(
-            topic.name, number, first, first, until, until - from_ + 1, plan=plan, request="begin_comparison"
-        )
+        yield KafkaRange(topic.name, number, first, first, until, until - from_ + 1, plan, to)

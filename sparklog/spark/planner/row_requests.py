@@ -1,111 +1,112 @@
-"""Takes rows from a task in Java: to write them to stores that Java can't write to, or with the offsets that Kafka gave
-them, or to compare them with those that were copied before.
+"""Takes rows from a task in Java, batch by batch.
 
-    begin_rows or begin_comparison -> [rows] -> end_rows or drop_rows
+begin_rows, begin_range or begin_comparison -> [rows] -> end_rows or drop_rows
 
-The write is that of the Python data source: `upload_task_rows`. It takes an iterator, so it has a thread of its own.
+begin_rows        to stores that Java can't write to, if Spark has no data source in Python: `upload_task_rows`
+begin_range       of Kafka, encoded, with their offsets: `RangeUpload`
+begin_comparison  of Kafka, to be compared with those that were copied: `Comparison`
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from sparklog.client.plans.range_upload import RangeUpload
 from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
-from sparklog.core.types import Offset, TopicId
+from sparklog.core.types import Offset, PartitionIndex, TimestampSource, TopicId
+from sparklog.log.batch import EncodedBatch, crc32c
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
-from sparklog.log.write.kept_offsets import RangeRuns
 from sparklog.spark.mirror.comparison import COLUMNS, Compared, Comparison
 from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
-WRITER_REQUESTS: Final = frozenset({"begin_rows", "begin_comparison", "rows", "end_rows", "drop_rows"})
+WRITER_REQUESTS: Final = frozenset({"begin_rows", "begin_range", "begin_comparison", "rows", "end_rows", "drop_rows"})
 _BATCHES_AHEAD: Final = 2  # that wait for the upload, so that memory stays bounded
 _TICK_S: Final = 1.0
-
-
-class _Keeps(msgspec.Struct):
-    partition: int
-    next: Offset
+_SOURCES: Final = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN)  # by Kafka's timestampType
 
 
 class _Begin(msgspec.Struct):
-    """The plan of a write. `keeps`: the rows keep their offsets, in this partition, which has this next offset."""
+    """`plan`: a WritePlan, or to compare, a TaskToRead of one range. A range begins at the next offset `from_`."""
 
     plan: bytes
-    keeps: _Keeps | None = None
+    partition: PartitionIndex = PartitionIndex(0)
+    from_: Offset = msgspec.field(default=Offset(0), name="from")
 
 
-class _BeginComparison(msgspec.Struct):
-    """The plan of the records to compare with: a TaskToRead of one range."""
+class _BatchRows(msgspec.Struct):
+    """A batch of one partition, beside its Arrow message.
 
-    plan: bytes
-
-
-class _Rows(msgspec.Struct):
-    """Rows of one partition, with the columns of RAW_SCHEMA.
-
-    `topic`: None for that of the plan. `timestamp_type`: Kafka's, for rows with offsets; they have the columns of
-    COMPACTED_SCHEMA.
+    `topic`: only for `begin_rows`, which takes the columns of RAW_SCHEMA. All else is for batches of Kafka: the bounds
+    are inclusive, and `timestamp_type` is Kafka's. With `stores_offsets` they have the columns of COMPACTED_SCHEMA.
     """
 
     writer: int
-    partition: int
+    partition: PartitionIndex
     topic: TopicId | None = None
+    records: int = 0
+    first: Offset = Offset(0)
+    last: Offset = Offset(0)
+    min_timestamp_us: int = 0
+    max_timestamp_us: int = 0
     timestamp_type: int = 0
+    stores_offsets: bool = True
 
 
-class _OfWriter(msgspec.Struct):
-    """Ends a write. `end`: the offset up to which rows that keep their offsets cover the partition."""
+class _EndOfRows(msgspec.Struct):
+    """`end`: the offset up to which a range is covered. `keyless`: some record of it has no key."""
 
     writer: int
     end: Offset = Offset(0)
+    keyless: bool = False
+
+
+class _Taker(Protocol):
+    """Takes the rows of one task attempt. `end` returns what the task reports. Raises the errors of its work."""
+
+    def add(self, rows: _BatchRows, message: pa.Buffer) -> None: ...
+    def end(self, end: Offset, *, keyless: bool) -> object: ...
+    def drop(self) -> None: ...
 
 
 class _Dropped(Exception):
     """The task has dropped its rows."""
 
 
-class _Writer:
-    """The upload of one task attempt. `keeps`: see `_Begin`."""
+class _RowsUpload:
+    """Uploads rows in a thread of its own, because `upload_task_rows` takes an iterator."""
 
-    def __init__(self, plan: WritePlan, keeps: _Keeps | None) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         # Java has checked timestamps, and filled in its clock where there were none: this one is not checked.
         topics = {name: replace(topic, oldest_us=None, newest_us=None) for name, topic in plan.topics.items()}
         plan = replace(plan, topics=topics)
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
-        self._runs = None if keeps is None else RangeRuns(keeps.partition, keeps.next)
-        self._waiting: Queue[tuple[pa.RecordBatch, int] | None] = Queue(_BATCHES_AHEAD)
+        self._names_topics = plan.topic is None
+        self._waiting: Queue[pa.RecordBatch | None] = Queue(_BATCHES_AHEAD)
         self._dropped = False
         self._written: Future[TaskWritten] = Future()
         threading.Thread(target=self._upload, args=(plan,), daemon=True).start()
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the rows."""
-        return RAW_SCHEMA if self._runs is None else COMPACTED_SCHEMA
-
-    def add(self, rows: _Rows, batch: pa.RecordBatch) -> None:
-        """Give rows to the upload. Raises its error."""
-        columns = {field.name: batch.column(field.name) for field in self.schema}
+    def add(self, rows: _BatchRows, message: pa.Buffer) -> None:
+        batch = pa.ipc.read_record_batch(message, RAW_SCHEMA)
+        columns = {field.name: batch.column(field.name) for field in RAW_SCHEMA}
         columns["partition"] = pa.repeat(pa.scalar(rows.partition, pa.int32()), batch.num_rows)
-        if rows.topic is not None:
+        if self._names_topics:
+            assert rows.topic is not None
             columns["topic"] = pa.repeat(self._names[rows.topic], batch.num_rows)
-        self._give((pa.RecordBatch.from_pydict(columns), rows.timestamp_type))
+        self._give(pa.RecordBatch.from_pydict(columns))
 
-    def end(self, end: Offset) -> TaskWritten:
-        """Return what was written, once all of it is. Raises the error of the upload."""
-        if self._runs is not None:
-            self._runs.end = end
+    def end(self, end: Offset, *, keyless: bool) -> TaskWritten:
         self._give(None)
         return self._written.result()
 
@@ -119,10 +120,10 @@ class _Writer:
                 break
         self._waiting.put_nowait(None)
 
-    def _give(self, rows: tuple[pa.RecordBatch, int] | None) -> None:
+    def _give(self, batch: pa.RecordBatch | None) -> None:
         while not self._written.done():
             try:
-                self._waiting.put(rows, timeout=_TICK_S)
+                self._waiting.put(batch, timeout=_TICK_S)
             except Full:
                 continue
             return
@@ -130,76 +131,94 @@ class _Writer:
 
     def _upload(self, plan: WritePlan) -> None:
         try:
-            self._written.set_result(upload_task_rows(plan, self._batches(), runs=self._runs))
+            self._written.set_result(upload_task_rows(plan, self._batches()))
         except BaseException as error:  # the task asks for it
             self._written.set_exception(error)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        while (given := self._waiting.get()) is not None and not self._dropped:
-            batch, timestamp_type = given
-            if self._runs is not None:
-                self._runs.expect(batch.column("offset").to_numpy(), timestamp_type)
+        while (batch := self._waiting.get()) is not None and not self._dropped:
             yield batch
         if self._dropped:
             raise _Dropped
 
 
-class _Comparer:
-    """The comparison of one task attempt."""
+class _RangeUpload:
+    """Uploads encoded batches of Kafka."""
 
-    schema = COMPACTED_SCHEMA
+    def __init__(self, begin: _Begin) -> None:
+        plan = msgspec.msgpack.decode(begin.plan, type=WritePlan)
+        self._upload = RangeUpload(plan, begin.partition, begin.from_)
 
-    def __init__(self, plan: TaskToRead) -> None:
-        (range_,) = plan.ranges
-        self._comparison = Comparison(read_range(range_, plan.addresses, COLUMNS, fail_on_data_loss=True))
+    def add(self, rows: _BatchRows, message: pa.Buffer) -> None:
+        batch = EncodedBatch(
+            rows.partition,
+            message,
+            rows.records,
+            rows.min_timestamp_us,
+            rows.max_timestamp_us,
+            crc32c(message),
+            (rows.first, rows.last) if rows.stores_offsets else None,
+        )
+        self._upload.add(batch, rows.first, _SOURCES[rows.timestamp_type])
 
-    def add(self, rows: _Rows, batch: pa.RecordBatch) -> None:
-        """Compare rows. Raises the errors of a read."""
-        self._comparison.add(batch, rows.timestamp_type)
+    def end(self, end: Offset, *, keyless: bool) -> TaskWritten:
+        return self._upload.finish(end, keyless=keyless)
 
-    def end(self, end: Offset) -> Compared:
-        """Return what was found. Raises the errors of a read."""
+    def drop(self) -> None:
+        self._upload.drop()
+
+
+class _KafkaComparison:
+    """Compares batches of Kafka with those that were copied."""
+
+    def __init__(self, begin: _Begin) -> None:
+        task = msgspec.msgpack.decode(begin.plan, type=TaskToRead)
+        (range_,) = task.ranges
+        self._comparison = Comparison(read_range(range_, task.addresses, COLUMNS, fail_on_data_loss=True))
+
+    def add(self, rows: _BatchRows, message: pa.Buffer) -> None:
+        self._comparison.add(pa.ipc.read_record_batch(message, COMPACTED_SCHEMA), rows.timestamp_type)
+
+    def end(self, end: Offset, *, keyless: bool) -> Compared:
         return self._comparison.end(end)
 
     def drop(self) -> None:
-        """End the comparison."""
+        """Nothing is open."""
+
+
+_BEGINS: Final[dict[str, Callable[[_Begin], _Taker]]] = {
+    "begin_rows": lambda begin: _RowsUpload(msgspec.msgpack.decode(begin.plan, type=WritePlan)),
+    "begin_range": _RangeUpload,
+    "begin_comparison": _KafkaComparison,
+}
 
 
 @dataclass
 class OpenWriters:
-    """The open writers and comparisons, by number."""
+    """The open takers of rows, by number."""
 
-    _writers: dict[int, _Writer | _Comparer] = field(default_factory=dict)
+    _takers: dict[int, _Taker] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def answer(self, name: str, payload: bytes, message: memoryview | None) -> bytes:
-        """Return the reply to a request of WRITER_REQUESTS. Raises the errors of `upload_task_rows`.
+        """Return the reply to a request of WRITER_REQUESTS. `message`: the batch of "rows".
 
-        `message`: the rows, if the request is "rows".
+        Raises the errors of `upload_task_rows`, of `RangeUpload`, and of a read.
         """
-        if name == "begin_rows":
-            begin = msgspec.json.decode(payload, type=_Begin)
-            return self._begun(_Writer(msgspec.msgpack.decode(begin.plan, type=WritePlan), begin.keeps))
-        if name == "begin_comparison":
-            plan = msgspec.json.decode(payload, type=_BeginComparison).plan
-            return self._begun(_Comparer(msgspec.msgpack.decode(plan, type=TaskToRead)))
+        if name in _BEGINS:
+            number = next(self._numbers)
+            self._takers[number] = _BEGINS[name](msgspec.json.decode(payload, type=_Begin))
+            return msgspec.json.encode(number)
         if name == "rows":
-            assert message is not None
-            rows = msgspec.json.decode(payload, type=_Rows)
-            writer = self._writers[rows.writer]
-            writer.add(rows, pa.ipc.read_record_batch(pa.py_buffer(message), writer.schema))
+            rows = msgspec.json.decode(payload, type=_BatchRows)
+            self._takers[rows.writer].add(rows, pa.py_buffer(message))
             return b"null"
-        ended = msgspec.json.decode(payload, type=_OfWriter)
+        ended = msgspec.json.decode(payload, type=_EndOfRows)
         if name == "end_rows":
-            result = self._writers[ended.writer].end(ended.end)
-            del self._writers[ended.writer]
+            result = self._takers[ended.writer].end(ended.end, keyless=ended.keyless)
+            del self._takers[ended.writer]
             return msgspec.json.encode(result)
-        dropped = self._writers.pop(ended.writer, None)
+        dropped = self._takers.pop(ended.writer, None)
         if dropped is not None:
             dropped.drop()
         return b"null"
-
-    def _begun(self, writer: _Writer | _Comparer) -> bytes:
-        number = next(self._numbers)
-        self._writers[number] = writer
-        return msgspec.json.encode(number)

@@ -58,7 +58,9 @@ class KafkaTopics:
                 return
 
     def alter(self, topic: str, config: Mapping[str, str]) -> None:
-        entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
         wait(self.admin.incremental_alter_configs([ConfigResource("topic", topic, incremental_configs=entries)]))
 
     def add_partitions(self, topic: str, total: int) -> None:

@@ -90,14 +90,17 @@ def doubled(rows: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("change", "first"),
     [
-        (changed_value, "0 only in Kafka, 0 only here, 1 changed; the first difference is at offset 3: its value differs"),
+        (
+            changed_value,
+            "0 only in Kafka, 0 only here, 1 changed; the first difference is at offset 3: its value differs",
+        ),
         (changed_time, "1 changed; the first difference is at offset 4: its timestamp differs"),
         (moved, "2 changed; the first difference is at offset 5: its key differs"),
         (doubled, "1 changed; the first difference is at offset 9: its key differs"),
         (
             lambda rows: pa.concat_tables([rows.slice(0, 6), rows.slice(7)]),
-            "10 records in Kafka, 9 here, 1 only in Kafka, 0 only here, 0 changed; the first difference is at offset 6: "
-            "only in Kafka",
+            "10 records in Kafka, 9 here, 1 only in Kafka, 0 only here, 0 changed; the first difference is at offset "
+            "6: only in Kafka",
         ),
     ],
 )

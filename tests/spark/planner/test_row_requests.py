@@ -32,8 +32,9 @@ def writers() -> OpenWriters:
 def ask(writers: OpenWriters) -> Ask:
     """ask("rows", writer=…, …) -> the reply of this planner."""
 
-    def asked(name: str, **request: object) -> Any:
-        return msgspec.json.decode(writers.answer(name, msgspec.json.encode({"name": name, **request})))
+    def asked(name: str, *, batch: bytes | None = None, **request: object) -> Any:
+        rows = None if batch is None else memoryview(batch)
+        return msgspec.json.decode(writers.answer(name, msgspec.json.encode({"name": name, **request}), rows))
 
     return asked
 
@@ -84,10 +85,10 @@ def test_rows_that_are_dropped_end_their_upload(cluster: Cluster, writers: OpenW
     cluster.create_topic("t", partitions=1)
     number = ask("begin_rows", plan=planned(cluster).plan)
     ask("rows", writer=number, topic=topic_ids(cluster)["t"], partition=0, batch=message("a"))
-    upload = writers._writers[number]._written
+    upload = writers._takers[number]._written
     assert ask("drop_rows", writer=number) is None
     assert type(upload.exception(timeout=60)).__name__ == "_Dropped"
-    assert not writers._writers
+    assert not writers._takers
 
 
 def test_the_error_of_the_upload_is_that_of_the_task(cluster: Cluster, ask: Ask, tmp_path: Path) -> None:

@@ -45,8 +45,24 @@ public final class KafkaCopy {
    * @param until the offset after the last one
    * @param maxRecords the task ends after this many records
    * @param plan the name of the plan
-   * @param request the name of the request that begins the task
+   * @param to what the batches are for
    */
   record KafkaRange(
-      String topic, int partition, long from, long first, long until, long maxRecords, String plan, String request) {}
+      String topic, int partition, long from, long first, long until, long maxRecords, String plan, BatchPurpose to) {}
+
+  /**
+   * The purpose of the batches of a task.
+   *
+   * @param request the planner's request that takes them
+   * @param topicId of the topic here
+   * @param alwaysOffsets all batches store offsets, not only those from the first empty offset on
+   */
+  record BatchPurpose(
+      String request,
+      int topicId,
+      String compression,
+      int smallBatchBytes,
+      long maxMessageBytes,
+      boolean needsKey,
+      boolean alwaysOffsets) {}
 }

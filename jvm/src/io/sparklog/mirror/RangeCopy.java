@@ -1,5 +1,6 @@
 package io.sparklog.mirror;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.util.RawValue;
 import io.sparklog.arrow.Encoder;
@@ -8,6 +9,7 @@ import io.sparklog.planner.Planner;
 import io.sparklog.planner.SparklogException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,16 +21,21 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.TimestampType;
 
 /**
- * Copies one range: Kafka's records become Arrow batches, which a planner uploads to any kind of store, or compares with
- * those that are there.
+ * Copies one range: Kafka's records become encoded batches, which a planner uploads to any kind of store, or compares with
+ * those that are there. From the first empty offset on, batches store offsets.
  */
 final class RangeCopy implements AutoCloseable {
   private static final int BATCH_BYTES = 8 << 20;
   private static final int BATCH_ROWS = 1 << 17;
+  private static final int ROW_BYTES = 24; // of timestamp, offset and the ends of texts
   private static final Duration POLL = Duration.ofSeconds(1);
   private static final int SILENT_POLLS = 120; // as many seconds as Spark's connector waits for a record
   private static final Map<String, String> DEFAULTS =
-      Map.of("max.poll.records", "50000", "max.partition.fetch.bytes", "33554432", "receive.buffer.bytes", "1048576");
+      Map.of(
+          "max.poll.records", "50000",
+          "max.partition.fetch.bytes", "33554432",
+          "receive.buffer.bytes", "1048576",
+          "fetch.max.wait.ms", "10"); // all offsets of a range are there: only `close` would wait for others
   private static final Map<String, String> REQUIRED =
       Map.of(
           "key.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer",
@@ -43,24 +50,35 @@ final class RangeCopy implements AutoCloseable {
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final Planner planner;
   private final long writer;
+  private final Encoder encoder;
+  private final String plan;
   private boolean isOpen = true;
-  private final Encoder encoder = new Encoder("none", 0);
+  private Planner.Exchange sent; // the last batch; null if it was taken
   private final GrowingColumn.Strings key = new GrowingColumn.Strings();
   private final GrowingColumn.Strings value = new GrowingColumn.Strings();
   private final GrowingColumn.Headers headers = new GrowingColumn.Headers();
   private final GrowingColumn.Numbers timestamp = new GrowingColumn.Numbers();
   private final GrowingColumn.Numbers offset = new GrowingColumn.Numbers();
   private boolean isAppendTime; // of the rows in these columns
+  private boolean storesOffsets;
+  private long firstOffset;
+  private long lastOffset;
+  private long minTimestampUs;
+  private long maxTimestampUs;
   private long bytes;
   private long records;
+  private boolean hasKeyless;
 
   RangeCopy(KafkaCopy.KafkaRange range, Map<String, String> kafka, String plan, String python) {
     this.range = range;
+    this.plan = plan;
     partition = new TopicPartition(range.topic(), range.partition());
+    encoder = new Encoder(range.to().compression(), range.to().smallBatchBytes());
+    storesOffsets = range.to().alwaysOffsets();
+    lastOffset = range.from() - 1;
     planner = Planner.of(python);
-    ObjectNode request = request(range.request()).put("plan", plan);
-    request.putObject("keeps").put("partition", range.partition()).put("next", range.from());
-    writer = Planner.json(planner.exchange(request)).asLong();
+    ObjectNode request = request(range.to().request()).put("plan", plan).put("partition", range.partition());
+    writer = Planner.json(planner.exchange(request.put("from", range.from()))).asLong();
     Map<String, Object> config = new HashMap<>(DEFAULTS);
     config.putAll(kafka);
     config.putAll(REQUIRED);
@@ -83,8 +101,10 @@ final class RangeCopy implements AutoCloseable {
       throw KafkaErrors.of(error);
     }
     flush();
+    await();
     ObjectNode result = Planner.JSON.createObjectNode().put("end", end).put("records", records);
-    String said = Planner.json(planner.exchange(ofWriter("end_rows").put("end", end))).toString();
+    ObjectNode request = ofWriter("end_rows").put("end", end).put("keyless", hasKeyless);
+    String said = Planner.json(planner.exchange(request)).toString();
     isOpen = false;
     return result.putRawValue("result", new RawValue(said)).toString();
   }
@@ -117,17 +137,57 @@ final class RangeCopy implements AutoCloseable {
 
   private void add(ConsumerRecord<byte[], byte[]> record) {
     boolean ofAppend = record.timestampType() == TimestampType.LOG_APPEND_TIME;
-    if (bytes >= BATCH_BYTES || offset.rows() >= BATCH_ROWS || ofAppend != isAppendTime) {
+    boolean isGap = !storesOffsets && record.offset() != lastOffset + 1;
+    if (isGap || bytes >= BATCH_BYTES || offset.rows() >= BATCH_ROWS || ofAppend != isAppendTime) {
       flush();
       isAppendTime = ofAppend;
+      storesOffsets |= isGap;
     }
+    GrowingColumn.Header[] ofRecord = headers(record.headers().toArray());
+    long timestampUs = micros(record);
+    long size = size(record.key()) + size(record.value());
+    if (ofRecord != null) {
+      for (GrowingColumn.Header header : ofRecord) {
+        size += header.sizeBytes();
+      }
+    }
+    if (size > range.to().maxMessageBytes() || range.to().needsKey() && record.key() == null) {
+      throw refused(record, ofRecord, timestampUs);
+    }
+    boolean isFirst = offset.rows() == 0;
+    firstOffset = isFirst ? record.offset() : firstOffset;
+    lastOffset = record.offset();
+    minTimestampUs = isFirst ? timestampUs : Math.min(minTimestampUs, timestampUs);
+    maxTimestampUs = isFirst ? timestampUs : Math.max(maxTimestampUs, timestampUs);
+    hasKeyless |= record.key() == null;
     key.add(record.key());
     value.add(record.value());
-    headers.add(headers(record.headers().toArray()));
-    timestamp.add(micros(record));
+    headers.add(ofRecord);
+    timestamp.add(timestampUs);
     offset.add(record.offset());
-    bytes += size(record.key()) + size(record.value()) + 16;
+    bytes += size + ROW_BYTES;
     records++;
+  }
+
+  /** The error of a record that the topic here does not take, in Python's words. */
+  private SparklogException refused(
+      ConsumerRecord<byte[], byte[]> record, GrowingColumn.Header[] ofRecord, long timestampUs) {
+    ObjectNode row = request("refuse_row").put("plan", plan).putNull("topic").put("partition", range.partition());
+    row.put("key", record.key()).put("value", record.value()).put("timestamp_us", timestampUs);
+    ArrayNode pairs = ofRecord == null ? null : row.putArray("headers");
+    if (pairs == null) {
+      row.putNull("headers");
+    } else {
+      for (GrowingColumn.Header header : ofRecord) {
+        pairs.addObject().put("key", header.key()).put("value", header.value());
+      }
+    }
+    try {
+      planner.exchange(row);
+    } catch (SparklogException error) {
+      return new SparklogException(error.getMessage() + " (" + place() + ", offset " + record.offset() + ")", error);
+    }
+    throw new IllegalStateException("the planner has no objection");
   }
 
   private long micros(ConsumerRecord<byte[], byte[]> record) {
@@ -141,14 +201,13 @@ final class RangeCopy implements AutoCloseable {
   }
 
   /** The headers of a record; null if it has none, as Spark's connector says. */
-  private GrowingColumn.Header[] headers(Header[] ofRecord) {
+  private static GrowingColumn.Header[] headers(Header[] ofRecord) {
     if (ofRecord.length == 0) {
       return null;
     }
     GrowingColumn.Header[] taken = new GrowingColumn.Header[ofRecord.length];
     for (int i = 0; i < taken.length; i++) {
       taken[i] = new GrowingColumn.Header(ofRecord[i].key().getBytes(StandardCharsets.UTF_8), ofRecord[i].value());
-      bytes += taken[i].sizeBytes() + 8;
     }
     return taken;
   }
@@ -163,13 +222,26 @@ final class RangeCopy implements AutoCloseable {
       return;
     }
     GrowingColumn[] columns = {key, value, headers, timestamp, offset};
-    byte[] batch = encoder.encodePlain(offset.rows(), columns);
-    ObjectNode rows = ofWriter("rows").put("partition", range.partition()).put("timestamp_type", isAppendTime ? 1 : 0);
-    planner.exchange(rows, batch);
+    GrowingColumn[] stored = storesOffsets ? columns : Arrays.copyOf(columns, columns.length - 1);
+    byte[] batch = encoder.encode(range.to().topicId(), range.partition(), offset.rows(), stored);
+    ObjectNode rows = ofWriter("rows").put("partition", range.partition()).put("records", offset.rows());
+    rows.put("first", firstOffset).put("last", lastOffset).put("stores_offsets", storesOffsets);
+    rows.put("min_timestamp_us", minTimestampUs).put("max_timestamp_us", maxTimestampUs);
+    await();
+    sent = planner.begin(rows.put("timestamp_type", isAppendTime ? 1 : 0), batch);
     for (GrowingColumn column : columns) {
       column.clear();
     }
     bytes = 0;
+  }
+
+  /** Wait until the planner has taken the batch that was sent before. */
+  private void await() {
+    if (sent != null) {
+      Planner.Exchange before = sent;
+      sent = null;
+      before.await();
+    }
   }
 
   private void drop() {
@@ -186,6 +258,7 @@ final class RangeCopy implements AutoCloseable {
   @Override
   public void close() {
     drop();
+    encoder.close();
     consumer.close();
   }
 

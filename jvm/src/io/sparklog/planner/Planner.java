@@ -241,35 +241,58 @@ public final class Planner {
 
   /** As {@link #exchange(ObjectNode)}, of a request with rows: an Arrow message. */
   public Reply exchange(ObjectNode request, byte[] rows) {
-    long id = ids.incrementAndGet();
-    CompletableFuture<Reply> coming = new CompletableFuture<>();
-    awaited.put(id, coming);
-    boolean isSent = false;
+    return begin(request, rows).await();
+  }
+
+  /** Send a request, with rows unless they are null. Throws Unanswered. Then await the reply. */
+  public Exchange begin(ObjectNode request, byte[] rows) {
+    Exchange begun = new Exchange(ids.incrementAndGet());
+    awaited.put(begun.id, begun.coming);
     try {
       if (hasEnded) {
         throw unanswered(false, null);
       }
       byte[] json = JSON.writeValueAsBytes(request);
       if (rows == null) {
-        send(REQUEST, id, json);
+        send(REQUEST, begun.id, json);
       } else {
-        send(WITH_ROWS, id, ByteBuffer.allocate(Integer.BYTES).putInt(json.length).array(), json, rows);
+        send(WITH_ROWS, begun.id, ByteBuffer.allocate(Integer.BYTES).putInt(json.length).array(), json, rows);
       }
-      isSent = true;
-      Reply reply = coming.get();
-      if (reply.kind() == ERROR) {
-        throw new SparklogException(json(reply).asText(), null);
-      }
-      return reply;
+      return begun;
     } catch (IOException error) {
+      awaited.remove(begun.id);
       throw unanswered(false, error); // the end of the request was not sent, so the planner can't act on it
-    } catch (ExecutionException error) {
-      throw unanswered(isSent, error.getCause());
-    } catch (InterruptedException error) {
-      Interruption.restore();
-      throw new Unanswered(isSent, "interrupted", error);
-    } finally {
-      awaited.remove(id);
+    } catch (Unanswered error) {
+      awaited.remove(begun.id);
+      throw error;
+    }
+  }
+
+  /** A request that was sent. */
+  public final class Exchange {
+    private final long id;
+    private final CompletableFuture<Reply> coming = new CompletableFuture<>();
+
+    private Exchange(long id) {
+      this.id = id;
+    }
+
+    /** The planner's reply, which may be an Arrow message. Throws SparklogException with its error, or Unanswered. */
+    public Reply await() {
+      try {
+        Reply reply = coming.get();
+        if (reply.kind() == ERROR) {
+          throw new SparklogException(json(reply).asText(), null);
+        }
+        return reply;
+      } catch (ExecutionException error) {
+        throw unanswered(true, error.getCause());
+      } catch (InterruptedException error) {
+        Interruption.restore();
+        throw new Unanswered(true, "interrupted", error);
+      } finally {
+        awaited.remove(id);
+      }
     }
   }
 
