@@ -17,7 +17,9 @@ says what was wanted, what was found, and where. Errors are pickled: they cross 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
 
 
@@ -569,3 +571,23 @@ class DataLoss(Damaged):
     """Records that the log should have can't be read from any store."""
 
     code = "DATA_LOSS"
+
+
+# ---- all of them -------------------------------------------------------------------------------
+
+
+def error_classes(of: type[SparklogError] = SparklogError) -> Iterator[type[SparklogError]]:
+    """Yield the classes of this module: `of`, and those derived from it."""
+    yield of
+    for derived in of.__subclasses__():
+        if derived.__module__ == SparklogError.__module__:
+            yield from error_classes(derived)
+
+
+@lru_cache
+def classes_by_code() -> Mapping[str, type[SparklogError]]:
+    """Return the error class of each code. If several classes share a code, it is their common base class."""
+    classes: dict[str, type[SparklogError]] = {}
+    for kind in error_classes():
+        classes.setdefault(kind.code, kind)
+    return classes

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from sparklog.core.errors import InvalidInput
 from sparklog.core.names.store_addresses import ON_A_SERVER
 
-Extra = Literal["spark", "s3", "hdfs", "gcs", "azure", "coordinator"]
+Extra = Literal["spark", "s3", "hdfs", "gcs", "azure", "kafka", "coordinator"]
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "spark": ("pandas", "pyspark"),
@@ -19,6 +19,7 @@ MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "hdfs": ("hdfs_native",),
     "gcs": ("google.auth", "requests"),
     "azure": ("azure.identity", "azure.storage.blob", "requests"),
+    "kafka": ("confluent_kafka",),
     "coordinator": ("httptools", "jinja2", "prometheus_client", "starlette", "uvicorn"),
 }
 

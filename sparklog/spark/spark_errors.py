@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from sparklog.core.errors import InvalidInput, NotFound, SparklogError
+from sparklog.core.errors import InvalidInput, NotFound, SparklogError, error_classes
 
 _OURS: Final = re.compile(r"sparklog\.core\.errors\.(\w+): [A-Z_]+: ([^\n]*)")
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\] ([^\n]*)")
@@ -57,7 +56,7 @@ def explained(error: Exception, what: str) -> SparklogError:
     if isinstance(error, SparklogError):
         return error
     text = str(error)
-    kinds = {kind.__name__: kind for kind in _all_kinds(SparklogError)}
+    kinds = {kind.__name__: kind for kind in error_classes()}
     ours = _OURS.search(text)
     if ours is not None and ours[1] in kinds:
         return kinds[ours[1]](ours[2])
@@ -126,9 +125,3 @@ def parameters_of(error: Exception) -> dict[str, str]:
 
 def _reason(text: str) -> str | None:
     return next((match[1] for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS), None)
-
-
-def _all_kinds(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _all_kinds(child)

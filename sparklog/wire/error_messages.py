@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-
 import msgspec
 
 from sparklog.core.errors import (
@@ -18,6 +15,7 @@ from sparklog.core.errors import (
     NotFound,
     SparklogError,
     TryAgain,
+    classes_by_code,
 )
 
 MOST_ERROR_CHARACTERS = 4_000  # of the text of an error: a value in it may be millions long
@@ -47,7 +45,7 @@ def raised(reply: ErrorReply) -> SparklogError:
     If this version does not know the code, the error is a TryAgain (if it is retriable) or a SparklogError, with the
     code in its text.
     """
-    kind = _classes().get(reply.code)
+    kind = classes_by_code().get(reply.code)
     if kind is not None:
         return kind(reply.message, landed=reply.landed)
     return (TryAgain if reply.retriable else SparklogError)(f"{reply.code}: {reply.message}", landed=reply.landed)
@@ -74,19 +72,3 @@ def http_status(error: SparklogError) -> int:
             return 500
         case _:
             return 500
-
-
-@lru_cache
-def _classes() -> dict[str, type[SparklogError]]:
-    """Return the error class of each code. If several classes share a code, it is their common base class."""
-    classes: dict[str, type[SparklogError]] = {}
-    for kind in _derived(SparklogError):
-        classes.setdefault(kind.code, kind)
-    return classes
-
-
-def _derived(kind: type[SparklogError]) -> Iterator[type[SparklogError]]:
-    yield kind
-    for derived in kind.__subclasses__():
-        if derived.__module__ == SparklogError.__module__:
-            yield from _derived(derived)

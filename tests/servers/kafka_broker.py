@@ -65,8 +65,18 @@ class KafkaBroker:
         format_command = ["kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings)]
         if self._run(class_path, *format_command).wait(_READY_TIMEOUT_S) != 0:
             raise RuntimeError(f"Kafka's folder can't be formatted: {self._end_of_log()}")
-        self._run(class_path, "kafka.Kafka", str(settings))
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start it on its folder and its port, as after a crash. It was started before, and does not run."""
+        self._run(":".join(map(str, kafka_jars())), "kafka.Kafka", str(self._folder / "server.properties"))
         self._wait_until_ready()
+
+    def kill(self) -> None:
+        """Kill its process, as a crash does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def stop(self) -> None:
         """End its process. Legal at any time."""

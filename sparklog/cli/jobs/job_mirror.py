@@ -9,6 +9,7 @@ import typer
 from sparklog.cli.jobs.job_run import DRY_RUN, REPORT, run_on_spark
 from sparklog.cli.output import ending
 from sparklog.core.errors import InvalidOption
+from sparklog.host.properties_file import read_properties
 
 if TYPE_CHECKING:
     from sparklog.maintenance.job_report import JobReport
@@ -56,11 +57,12 @@ def mirror(
     if not topic and pattern is None:
         raise InvalidOption("wanted --topic or --pattern, found neither")
 
+    settings = {} if kafka_config is None else read_properties("--kafka-config", kafka_config)
+    kafka = {**settings, "bootstrap.servers": bootstrap_servers}
+
     def run(cluster_url: str, **given: Any) -> JobReport:
-        from sparklog.spark.mirror.kafka_cluster import consumer_config
         from sparklog.spark.mirror.mirror_job import Source, run_mirror
 
-        kafka = consumer_config(bootstrap_servers, kafka_config)
         source = Source(kafka, tuple(topic), pattern, max_records, fail_on_data_loss, follow)
         if verify:
             from sparklog.spark.mirror.verify_mirror import run_verify_mirror

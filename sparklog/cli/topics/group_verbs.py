@@ -12,6 +12,7 @@ from sparklog.cli.common_options import DRY_RUN, settings
 from sparklog.cli.completion import completed_groups
 from sparklog.cli.output import connect, done, ending, json_row, print_json, print_values, show_rows
 from sparklog.cli.times import period_ago_us, time_us
+from sparklog.cli.topics import group_import
 from sparklog.core.describe.readable import counted, text_table
 from sparklog.core.errors import InvalidOption
 
@@ -128,6 +129,9 @@ def reset(
         print(text_table(change.rows))
     sentence = change.done if execute else f"{change.would}: add --execute"
     done(sentence, {"group": group, "partitions": change.rows, "executed": execute})
+
+
+app.command("import", epilog=group_import.EPILOG)(group_import.import_groups)
 
 
 @app.command(epilog=ending("sparklog group delete billing --dry-run", "sparklog group delete billing audit"))

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError
+from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError, classes_by_code
 from sparklog.core.types import KafkaTopic, Offset
 from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
 
@@ -22,30 +21,6 @@ _TIMEOUT_S: Final = 60
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"  # the source of a value that was set for the topic itself
 
 
-def consumer_config(servers: str, file: str | None) -> dict[str, str]:
-    """Return the config of Kafka's clients: bootstrap servers, and what a properties file has. Raises InvalidInput."""
-    config = {} if file is None else _properties(file)
-    return {**config, "bootstrap.servers": servers}
-
-
-def _properties(file: str) -> dict[str, str]:
-    """Read a file of lines key=value. Lines that are empty or begin with # are left out."""
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--kafka-config: wanted a file of lines key=value, found {file}: {error}") from error
-    config = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        key, equals, value = stripped.partition("=")
-        if not equals or not key.strip():  # the line is not shown: it may have a secret
-            raise InvalidInput(f"--kafka-config: {file}, line {number}: wanted key=value")
-        config[key.strip()] = value.strip()
-    return config
-
-
 def kafka_error(text: str) -> SparklogError | None:
     """Return the error in a text of Kafka's clients (`KafkaErrors.java`), of the class that has its code.
 
@@ -54,16 +29,9 @@ def kafka_error(text: str) -> SparklogError | None:
     match = _CODE.search(text)
     if match is None:
         return None
-    kinds = {kind.code: kind for kind in _kinds(SparklogError)}
     code, reason = match.groups()
-    kind = kinds.get(code) or (RequestTimedOut if "TIMEOUT" in code else SparklogError)
+    kind = classes_by_code().get(code) or (RequestTimedOut if "TIMEOUT" in code else SparklogError)
     return kind(f"Kafka: {code}: {reason}" if kind is SparklogError else f"Kafka: {reason}")
-
-
-def _kinds(of: type[SparklogError]) -> Iterator[type[SparklogError]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
 
 
 class KafkaCluster:

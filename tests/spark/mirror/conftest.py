@@ -13,7 +13,12 @@ from tests.servers.maven import CannotFetch
 from tests.spark.conftest import OneSpark
 from tests.spark.mirror.kafka_topics import KafkaTopics
 
-CLEANER = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "500"}
+CLEANER = {
+    "log.cleaner.backoff.ms": "100",
+    "log.retention.check.interval.ms": "500",
+    "transaction.state.log.num.partitions": "1",  # 50 take seconds to begin
+    "offsets.topic.num.partitions": "1",
+}
 
 
 @pytest.fixture(scope="package")

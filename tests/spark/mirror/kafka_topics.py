@@ -84,17 +84,20 @@ class KafkaTopics:
             producer.init_transactions()
             producer.begin_transaction()
         for record in records:
-            producer.produce(topic, **record)
-            producer.poll(0)
-        assert producer.flush(30) == 0
+            try:
+                producer.produce(topic, **record)
+            except BufferError:
+                producer.poll(5)
+                producer.produce(topic, **record)
+        assert producer.flush(120) == 0
         if transactional:
             getattr(producer, end)()
 
-    def read(self, topic: str, isolation: str = "read_committed") -> list[KafkaRecord]:
-        """All records of a topic, ordered by partition and offset."""
-        config = {"group.id": "none", "enable.partition.eof": True, "isolation.level": isolation}
+    def read(self, topic: str, partition: int | None = None) -> list[KafkaRecord]:
+        """All committed records of a topic, or of one partition, ordered by partition and offset."""
+        config = {"group.id": "none", "enable.partition.eof": True, "isolation.level": "read_committed"}
         consumer = Consumer({**self._servers, **config, "auto.offset.reset": "earliest"})
-        partitions = list(consumer.list_topics(topic).topics[topic].partitions)
+        partitions = list(consumer.list_topics(topic).topics[topic].partitions) if partition is None else [partition]
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         open_partitions, records = set(partitions), []
         while open_partitions:

@@ -32,10 +32,10 @@ def mirror(cluster: Cluster, kafka: KafkaTopics, kafka_spark: SparkSession) -> M
     return run
 
 
-def here(cluster: Cluster, topic: str) -> list[KafkaRecord]:
-    """The records of a topic here, as Kafka's."""
+def here(cluster: Cluster, topic: str, only: int | None = None) -> list[KafkaRecord]:
+    """The records of a topic here, or of one partition, as Kafka's."""
     records = []
-    for partition in range(len(cluster.describe(topic).partitions)):
+    for partition in range(len(cluster.describe(topic).partitions)) if only is None else [only]:
         rows = cluster.read(topic, partition=partition, include_headers=True)
         times = rows.column("timestamp").cast(pa.int64()).to_pylist()
         for row, at_us in zip(rows.drop_columns(["timestamp"]).to_pylist(), times, strict=True):

@@ -1,0 +1,29 @@
+"""Reads a properties file: the settings of a Kafka client, one key=value in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparklog.core.errors import InvalidOption
+
+
+def read_properties(option: str, file: str) -> dict[str, str]:
+    """Return the settings in a file. Empty lines, and those that begin with #, are left out.
+
+    `option`: the option that names the file, for errors. They never show a line, which may have a secret. Raises
+    InvalidOption.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOption(f"{option}: wanted a file of lines key=value, found {file}: {error}") from error
+    settings = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InvalidOption(f"{option}: {file}, line {number}: wanted key=value")
+        settings[key.strip()] = value.strip()
+    return settings

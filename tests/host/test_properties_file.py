@@ -1,0 +1,32 @@
+"""A properties file has a setting in each line; an error names the line, and does not show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.core.errors import InvalidOption
+from sparklog.host.properties_file import read_properties
+
+
+def test_settings_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text('# Kafka\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=a required user="u" password="x=y";\n')
+    assert read_properties("--kafka-config", str(file)) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": 'a required user="u" password="x=y";',
+    }
+
+
+def test_a_line_without_a_setting_is_named_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    for line in ("s3cret", "=s3cret"):
+        file.write_text(f"a=b\n{line}\n")
+        with pytest.raises(InvalidOption, match=r"--kafka-config: .*client\.properties, line 2: wanted key=value$"):
+            read_properties("--kafka-config", str(file))
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match=r"wanted a file of lines key=value, found .*missing"):
+        read_properties("--kafka-config", str(tmp_path / "missing"))
