@@ -190,7 +190,9 @@ def apply(state: ClusterState, record: records.Record, at: records.At) -> None:
             _add_partitions(state, record.topic_id, 0, record.assignment)
         case records.TopicPromoted():
             topic = state.topics[record.topic_id]
-            state.topics[record.topic_id] = msgspec.structs.replace(topic, mirror_of=None)
+            state.topics[record.topic_id] = msgspec.structs.replace(
+                topic, mirror_of=None, promoted_from=topic.mirror_of
+            )
         case records.ClusterAltered():
             _alter_cluster(state, record, at)
         case records.TopicAltered():

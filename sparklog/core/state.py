@@ -104,7 +104,8 @@ class Topic(msgspec.Struct, frozen=True):
     """A topic. `config` has only the keys that were set.
 
     `stores` have replicas of the topic, or once had some: copies of its objects may be there. `mirror_of`: the Kafka
-    topic that a mirrored topic mirrors; None for all other topics, also for one that was promoted.
+    topic that a mirrored topic mirrors; None for all other topics, also for one that was promoted. `promoted_from`: the
+    Kafka topic that a promoted topic mirrored: offsets from before the promotion are those of Kafka.
     """
 
     topic_id: TopicId
@@ -114,6 +115,12 @@ class Topic(msgspec.Struct, frozen=True):
     created_ms: int
     stores: tuple[StoreId, ...] = ()
     mirror_of: KafkaTopic | None = None
+    promoted_from: KafkaTopic | None = None
+
+    @property
+    def kafka_topic(self) -> KafkaTopic | None:
+        """The Kafka topic whose offsets the records have that the topic mirrors, or mirrored before its promotion."""
+        return self.mirror_of or self.promoted_from
 
     def on(self, stores: Iterable[StoreId]) -> Topic:
         """Return the topic with these stores added to `stores`."""

@@ -30,7 +30,7 @@ def import_groups(
         "--topic",
         "-t",
         metavar="T",
-        help="Only this topic; may be given several times. Also one that was promoted. Default: all mirrored topics.",
+        help="Only this topic; may be given several times. Default: all topics that are or were mirrored.",
     ),
     kafka_config: str | None = typer.Option(
         None,

@@ -58,9 +58,9 @@ def planned_import(
 ) -> list[ImportedOffset]:
     """Plan the import of a group: a row for each of its offsets, ordered by topic and partition.
 
-    `cluster_id`: that of Kafka. Only offsets of topics that mirror that cluster are taken, or, if `topics` has any, of
-    these: also of a topic that was promoted. An offset beyond the mirror becomes the end here. With `back`, an offset
-    may be lower than the one here. Raises NonEmptyGroup if the group has members here.
+    `cluster_id`: that of Kafka. Only offsets of topics that mirror that cluster are taken, or mirrored it before they
+    were promoted; if `topics` has any, only of these. An offset beyond the mirror becomes the end here. With `back`, an
+    offset may be lower than the one here. Raises NonEmptyGroup if the group has members here.
     """
     known = state.groups.get(group)
     if known is not None:
@@ -94,10 +94,10 @@ def _row(
     if topic_id is None:
         return row(None, "no such topic here: mirror it first", taken=False)
     topic = state.topics[topic_id]
-    if topic.mirror_of is None and name not in topics:
-        return row(None, "not mirrored, or promoted: --topic takes it if its offsets are still Kafka's", taken=False)
-    if topic.mirror_of is not None and topic.mirror_of.cluster_id != cluster_id:
-        return row(None, f"mirrors Kafka cluster {topic.mirror_of.cluster_id}, this is {cluster_id}", taken=False)
+    if topic.kafka_topic is None:
+        return row(None, "no mirror of a topic in Kafka", taken=False)
+    if topic.kafka_topic.cluster_id != cluster_id:
+        return row(None, f"mirrors Kafka cluster {topic.kafka_topic.cluster_id}, this is {cluster_id}", taken=False)
     if number >= topic.partitions:
         return row(None, "no such partition here: mirror it first")
     partition = state.partitions_of(topic)[number]

@@ -96,10 +96,11 @@ def check_mirrors(found: FoundTopic, topic: Topic) -> None:
     PolicyViolation if it is no mirror, or not any more; InconsistentTopicId if it mirrors another topic;
     InvalidPartitions if it has more partitions.
     """
+    if topic.promoted_from is not None:
+        raise PolicyViolation(f"topic {topic.name} was promoted, so it is no mirror of {found.id} any more")
     if topic.mirror_of is None:
         raise PolicyViolation(
-            f"topic {topic.name} exists and is not mirrored (it was created otherwise, or promoted): wanted one that "
-            f"mirrors {found.id}: delete or rename one of the two"
+            f"topic {topic.name} exists and is not mirrored, wanted one that mirrors {found.id}: delete one of the two"
         )
     if topic.mirror_of != found.id:
         raise InconsistentTopicId(

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.reading.stream_positions import StreamPositions, from_json, to_json
+from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.host.clock import SystemClock
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
 from sparklog.spark.lazy_connection import default_cluster
@@ -124,7 +124,7 @@ def _stream_end(payload: bytes) -> bytes:
     request = msgspec.json.decode(payload, type=_EndRequest)
     warnings: list[str] = []
     run = _run(request.options, request.run, warnings)
-    end = run.end_after(_positions(request.start), takes_all=request.takes_all)
+    end = run.end_after(_positions(run, request.start), takes_all=request.takes_all)
     return _answer(end, run, warnings)
 
 
@@ -133,14 +133,14 @@ def _stream_tasks(payload: bytes) -> bytes:
     request = msgspec.json.decode(payload, type=_TasksRequest)
     warnings: list[str] = []
     run = _run(request.options, _RunState(), warnings)
-    ranges, addresses = run.tasks(_positions(request.start), _positions(request.end))
+    ranges, addresses = run.tasks(_positions(run, request.start), _positions(run, request.end))
     tasks = tasks_for_java([TaskToRead(addresses, of_task) for of_task in ranges], run.options.read)
     return msgspec.json.encode(PlannedTasks(tasks, warnings))
 
 
 def _run(options: dict[str, str], state: _RunState, warnings: list[str]) -> StreamRun:
     run = StreamRun(parse_stream_read_options(options, default_cluster()), SystemClock(), warnings.append)
-    run.target = None if state.target is None else _positions(state.target)
+    run.target = None if state.target is None else _positions(run, state.target)
     run.last_go_ms = state.last_go_ms
     return run
 
@@ -151,13 +151,13 @@ def _answer(offset: StreamPositions | None, run: StreamRun, warnings: list[str])
     return msgspec.json.encode(_RunReply(None if offset is None else _text(offset), state, warnings))
 
 
-def _positions(text: str) -> StreamPositions:
-    """Parse positions of a checkpoint. Raises UnsupportedVersion, InvalidInput."""
+def _positions(run: StreamRun, text: str) -> StreamPositions:
+    """Parse positions of a checkpoint. Raises the errors of `StreamRun.positions`."""
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):
-        stored = text  # `from_json` refuses it
-    return from_json(stored)
+        stored = text  # which is refused
+    return run.positions(stored)
 
 
 def _text(positions: StreamPositions) -> str:

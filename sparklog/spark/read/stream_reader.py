@@ -71,7 +71,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         Spark 4.0 and 4.1 pass no arguments, but have called `partitions` for the previous micro-batch, even after a
         restart. The `end` of that call is then the start. Raises the errors of `StreamRun.end_after`.
         """
-        begin = from_json(start) if start is not None else self._seen
+        begin = self._run.positions(start) if start is not None else self._seen
         if begin is None:
             begin = from_json(self.initialOffset())
         takes_all = type(limit).__name__ == "ReadAllAvailable"  # Trigger.Once, or no limits
@@ -107,8 +107,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         """
         from sparklog.spark.read.input_partitions import input_partitions
 
-        self._seen = from_json(end)
-        return input_partitions(*self._run.tasks(from_json(start), self._seen))
+        self._seen = self._run.positions(end)
+        return input_partitions(*self._run.tasks(self._run.positions(start), self._seen))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task's ranges, each range in offset order.

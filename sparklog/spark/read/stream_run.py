@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparklog.core.errors import SparklogError
-from sparklog.core.reading.stream_positions import StreamPositions
+from sparklog.core.reading.kafka_checkpoint import from_kafka, is_of_kafka
+from sparklog.core.reading.stream_positions import StreamPositions, from_json
 from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.host.clock import Clock
 from sparklog.options.given import warning_of
@@ -56,6 +57,15 @@ class StreamRun:
             if not may_be_replaced(error):
                 raise
             return self._start(connection)  # the newer state names the successor of a replaced object
+
+    def positions(self, stored: object) -> StreamPositions:
+        """Parse positions of a checkpoint: those of a stream like this, or of Spark's Kafka source.
+
+        Raises UnsupportedVersion, InvalidInput, and the errors of `from_kafka`.
+        """
+        if not is_of_kafka(stored):
+            return from_json(stored)
+        return from_kafka(self._connection().newest_state(), stored)
 
     def end_at_present(self) -> None:
         """Let this run end at the present high watermarks."""

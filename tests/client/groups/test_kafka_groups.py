@@ -94,20 +94,18 @@ def test_an_offset_below_the_log_start_is_the_log_start(cluster: Cluster) -> Non
     assert (row.after, row.note) == (20, "the log starts later")
 
 
-def test_only_topics_that_mirror_this_kafka_are_taken_unless_they_are_named(cluster: Cluster) -> None:
+def test_only_topics_that_mirror_this_kafka_or_did_are_taken(cluster: Cluster) -> None:
     cluster.create_topic("u", partitions=1, mirror_of=KafkaTopic("other", "u", "id"))
     rows = planned(cluster, t_0=1, t_5=1, own_0=0, u_0=0, x_0=0)
     assert {(row.topic, row.partition): row.note for row in rows if row.after is None} == {
-        ("own", 0): "not mirrored, or promoted: --topic takes it if its offsets are still Kafka's",
+        ("own", 0): "no mirror of a topic in Kafka",
         ("t", 5): "no such partition here: mirror it first",
         ("u", 0): "mirrors Kafka cluster other, this is k",
         ("x", 0): "no such topic here: mirror it first",
     }
-    rows = planned(cluster, "own", t_0=1, own_0=0)
-    assert {row.topic: row.after for row in rows} == {"own": 0, "t": None}
+    assert planned(cluster, "own", t_0=1)[0].note == "not asked for"
     cluster.promote_topic("t")
-    assert planned(cluster, t_0=1)[0].after is None
-    assert planned(cluster, "t", t_0=1)[0].after == 1
+    assert planned(cluster, t_0=1)[0].after == 1
 
 
 def test_a_group_with_members_here_is_refused(cluster: Cluster) -> None:
