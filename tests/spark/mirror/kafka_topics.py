@@ -121,6 +121,14 @@ class KafkaTopics:
         consumer.close()
         return sorted(records, key=lambda record: record[:2])
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """The offset after the last one of each partition, be it of a record or of a marker."""
+        consumer = Consumer({**self._servers, "group.id": "none"})
+        partitions = list(consumer.list_topics(topic).topics[topic].partitions)
+        ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions}
+        consumer.close()
+        return ends
+
     def wait_until(self, topic: str, is_there: Callable[[list[KafkaRecord]], bool]) -> list[KafkaRecord]:
         """Read a topic again and again, for up to a minute, until this is true of its records."""
         deadline = time.monotonic() + 60

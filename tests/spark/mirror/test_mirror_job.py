@@ -94,6 +94,21 @@ def test_every_record_is_here_at_its_offset_once(mirror: Mirror, cluster: Cluste
     assert here(cluster, topic) == kafka.read(topic)
 
 
+def test_offsets_behind_the_last_record_are_covered(mirror: Mirror, cluster: Cluster, kafka: KafkaTopics) -> None:
+    """A query on Kafka may stand behind the marker of the last transaction."""
+    topic = kafka.create(1)
+    kafka.write(topic, some(5), transactional=True)
+    mirror(topic)
+    assert ends(cluster, topic) == [6]
+    kafka.abort(topic, some(3))
+    mirror(topic)  # nothing to append
+    assert ends(cluster, topic) == [6]
+    kafka.write(topic, some(1))
+    mirror(topic)
+    assert ends(cluster, topic) == [11]
+    assert here(cluster, topic) == kafka.read(topic)
+
+
 def test_offsets_that_compaction_emptied_stay_empty(mirror: Mirror, cluster: Cluster, kafka: KafkaTopics) -> None:
     config = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
     topic = kafka.create(1, config)

@@ -22,7 +22,8 @@ import org.apache.kafka.common.record.TimestampType;
 
 /**
  * Copies one range: Kafka's records become encoded batches, which a planner uploads to any kind of store, or compares with
- * those that are there. From the first empty offset on, batches store offsets.
+ * those that are there. From the first empty offset on, batches store offsets. As long as records come, some wait for the
+ * last batch.
  */
 final class RangeCopy implements AutoCloseable {
   private static final int BATCH_BYTES = 8 << 20;
@@ -100,6 +101,7 @@ final class RangeCopy implements AutoCloseable {
     } catch (KafkaException error) {
       throw KafkaErrors.of(error);
     }
+    storesOffsets |= end > lastOffset + 1; // so that the last object covers the empty offsets behind its last record, too
     flush();
     await();
     ObjectNode result = Planner.JSON.createObjectNode().put("end", end).put("records", records);
