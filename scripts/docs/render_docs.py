@@ -108,7 +108,8 @@ def render_migration() -> str:
         'Change `format("kafka")` to `format("sparklog")`, and the address: `kafka.bootstrap.servers` becomes '
         "`cluster` (the old name works too, with a sparklog address). The columns are the same. The other "
         "differences are in [compat.md](compat.md), each with the test that proves it. Programs that use kafka-python "
-        "or confluent-kafka: [migrate-clients.md](migrate-clients.md).",
+        "or confluent-kafka: [migrate-clients.md](migrate-clients.md). The records of a topic, committed offsets and "
+        "checkpoints come along: [moving.md](moving.md).",
         "",
         "## The same name, the same meaning",
         "",

@@ -58,8 +58,8 @@ def _position(state: ClusterState, topic: Topic, number: int, offset: int) -> Po
     if not 0 <= offset <= partition.next_offset:
         raise OffsetOutOfRange(
             f"{topic.name}-{number}: the checkpoint is at offset {offset} of Kafka, and the log here ends at "
-            f"{partition.next_offset}: run the mirror until it has caught up; if Kafka has no record from there on (the "
-            "last transaction was aborted), promote the topic with Kafka's end offsets"
+            f"{partition.next_offset}: run the mirror until it has caught up; if Kafka has no record from there on, "
+            "because its last transaction was aborted, promote the topic with Kafka's end offsets"
         )
     epoch = partition.replication.leader_epoch
     return Position(state.chain_id, topic.topic_id, PartitionIndex(number), Offset(offset), epoch)
