@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparklog.core.errors import InvalidOption
+from sparklog.core.errors import InvalidOption, NotFound
 
 
 def read_properties(option: str, file: str) -> dict[str, str]:
     """Return the settings in a file. Empty lines, and those that begin with #, are left out.
 
     `option`: the option that names the file, for errors. They never show a line, which may have a secret. Raises
-    InvalidOption.
+    NotFound if there is no such file, and InvalidOption.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
+        raise NotFound(f"wanted a file of lines key=value for {option}, found none: {file}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOption(f"{option}: wanted a file of lines key=value, found {file}: {error}") from error
     settings = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.core.errors import InvalidOption
+from sparklog.core.errors import InvalidOption, NotFound
 from sparklog.host.properties_file import read_properties
 
 
@@ -28,5 +28,7 @@ def test_a_line_without_a_setting_is_named_and_not_shown(tmp_path: Path) -> None
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match=r"wanted a file of lines key=value, found .*missing"):
+    with pytest.raises(NotFound, match="wanted a file of lines key=value for --kafka-config, found none: "):
         read_properties("--kafka-config", str(tmp_path / "missing"))
+    with pytest.raises(InvalidOption, match="--kafka-config: wanted a file of lines key=value, found "):
+        read_properties("--kafka-config", str(tmp_path))
