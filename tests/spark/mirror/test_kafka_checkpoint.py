@@ -62,7 +62,7 @@ PROGRAMS: Mapping[str, tuple[Rows, str]] = {  # the rows of a query, and its out
     "sliding": (windows("window(at, '10 seconds', '4 seconds')"), "append"),
     "session": (windows("session_window(at, '3 seconds')"), "append"),
     "duplicates": (
-        lambda records: times(records).withWatermark("at", "5 seconds").dropDuplicates(["k", "at"]),
+        lambda records: times(records).withWatermark("at", "5 seconds").dropDuplicates(["k", "at"]).select("k", "at"),
         "append",
     ),
     "inner join": (joined("inner"), "append"),
