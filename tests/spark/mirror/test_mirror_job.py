@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import InvalidOption, NotFound, RequestTimedOut, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    NotFound,
+    RequestTimedOut,
+    SparklogError,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.lookup import topic_of
 from sparklog.maintenance.job_report import JobReport
+from sparklog.spark.mirror.kafka_cluster import consumer_config
 from sparklog.spark.mirror.mirror_job import Source, run_mirror
 from tests.spark.mirror.kafka_topics import KafkaRecord, KafkaTopics
 
@@ -182,6 +191,8 @@ def test_names_and_a_pattern_choose_topics(mirror: Mirror, cluster: Cluster, kaf
         mirror("missing-topic")
     with pytest.raises(InvalidOption, match="wanted --topic or --pattern"):
         mirror()
+    with pytest.raises(InvalidOption, match="wanted a regular expression, found 'a\\['"):
+        mirror(pattern="a[")
 
 
 def test_a_dry_run_says_what_is_due_and_changes_nothing(mirror: Mirror, cluster: Cluster, kafka: KafkaTopics) -> None:
@@ -259,6 +270,23 @@ def test_a_record_that_is_too_large_here_stops_its_partition_alone(
     assert "RECORD_TOO_LARGE: " in failed.messages[0]
     cluster.alter(topic, config={"max.message.bytes": 10_000})
     assert mirror(topic).done.records == 1
+
+
+def test_a_line_of_the_config_that_ends_with_a_backslash_goes_on_in_the_next_one(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# of a client\n\nsecurity.protocol = SASL_SSL\n"
+        'sasl.jaas.config=org.example.Module required \\\n   username="u" \\\n\tpassword="a=b\\\\c";\nclient.id=x\n'
+    )
+    assert consumer_config("kafka:9092", str(file)) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": 'org.example.Module required username="u" password="a=b\\\\c";',
+        "client.id": "x",
+        "bootstrap.servers": "kafka:9092",
+    }
+    file.write_text("client.id=\\\nx\na secret\\\n")
+    with pytest.raises(InvalidInput, match=r"line 3: wanted key=value$"):
+        consumer_config("kafka:9092", str(file))
 
 
 @pytest.mark.parametrize(
