@@ -119,7 +119,7 @@ class MirrorJob:
         self._rows: dict[tuple[str, int], PartitionResult] = {}
         self._failed: set[tuple[str, int]] = set()  # in this round: left alone until the next one
         self._read: dict[tuple[TopicId, int], Offset] = {}  # see `range_to_copy`
-        self._tries: Counter[str] = Counter()  # of topics, since their last append
+        self._tries: Counter[tuple[str, int]] = Counter()  # of partitions, since their last append
         self._session: Any = None
         self._found: list[FoundTopic] = []
         self._kafka: KafkaCluster | None = None
@@ -202,7 +202,7 @@ class MirrorJob:
             names = self._kafka.names(self._source.names, self._source.pattern)
             self._failed.clear()
             self._round(frame, self._found_again(frame, names))
-        except TryAgain as error:
+        except (TryAgain, NotFound) as error:  # no topic matches now, for example
             frame.output.say(f"trying again in {_IDLE_S:g} s: {error}")
 
     def _found_again(self, frame: JobFrame, names: Sequence[str]) -> list[FoundTopic]:
@@ -317,25 +317,43 @@ class MirrorJob:
                 copied.append((range_, result))
         return copied
 
-    def _append(self, frame: JobFrame, plan: WritePlan, name: str, copied: list[tuple[KafkaRange, _Copied]]) -> None:
-        """Append what the tasks uploaded of a topic. After an error that may pass, the next step copies it again."""
+    def _append(
+        self,
+        frame: JobFrame,
+        plan: WritePlan,
+        name: str,
+        copied: list[tuple[KafkaRange, _Copied]],
+        refusals_ms: int | None = None,
+    ) -> None:
+        """Append what the tasks uploaded of a topic. After an error that may pass, the next step copies it again.
+
+        If the append is refused, perhaps for one partition, the others are appended without it. `refusals_ms`: see
+        `commit_append`.
+        """
         written = [result.result for _, result in copied]
         command = append_command(plan, written)
         try:
             if command is not None:
-                commit_append(frame.connection, plan, written, command, COMMIT_TIMEOUT_MS)
+                commit_append(frame.connection, plan, written, command, COMMIT_TIMEOUT_MS, refusals_ms=refusals_ms)
         except SparklogError as error:
             if _is_ahead(frame.connection.newest_state(), plan, copied):
                 return  # another mirror was first
-            self._tries[name] += 1
-            if self._tries[name] < APPEND_TRIES and (error.landed is not Landed.NO or isinstance(error, _MAY_PASS)):
-                return  # the next offsets here say whether it landed
+            if error.landed is Landed.NO and len(copied) > 1:
+                half = len(copied) // 2
+                for some in (copied[:half], copied[half:]):
+                    again = msgspec.structs.replace(plan, command_id=new_command_id())
+                    self._append(frame, again, name, some, refusals_ms=0)  # the first try waited long enough
+                return
+            may_pass = error.landed is not Landed.NO or isinstance(error, _MAY_PASS)
             for range_, _ in copied:
-                self._fail(frame, name, range_.partition, error)
+                key = name, range_.partition
+                self._tries[key] += 1
+                if self._tries[key] >= APPEND_TRIES or not may_pass:  # else the next offsets here say whether it landed
+                    self._fail(frame, *key, error)
             return
-        self._tries[name] = 0
         for range_, result in copied:
             key = name, range_.partition
+            self._tries[key] = 0
             self._read[plan.topics[name].topic_id, range_.partition] = result.end
             objects = result.result.objects
             size = sum(object_.total_bytes for object_ in objects)

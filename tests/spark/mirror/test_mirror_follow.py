@@ -117,6 +117,25 @@ def test_a_topic_that_is_deleted_here_is_mirrored_again_from_its_start(
     assert here(cluster, topic) == kafka.read(topic)
 
 
+def test_a_pattern_that_nothing_matches_for_a_while_is_followed(
+    mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, between: Between
+) -> None:
+    topic = kafka.create(1)
+    later = f"{topic}.later"
+
+    def delete() -> None:
+        kafka.delete(topic)
+        time.sleep(1)
+
+    def create() -> None:
+        kafka.create(name=later)
+        kafka.write(later, some(3))
+
+    between(delete, create, lambda: None)
+    mirror(pattern=f"{topic}.*", follow=True)
+    assert here(cluster, later) == kafka.read(later)
+
+
 def test_markers_that_retention_removes_are_no_loss(mirror: Mirror, kafka: KafkaTopics, between: Between) -> None:
     topic = kafka.create(1)
     kafka.write(topic, some(3), transactional=True)

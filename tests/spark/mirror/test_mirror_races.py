@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.cluster import Cluster
-from sparklog.core.commands import AddPartitions, Command
+from sparklog.client.plans.write_plan import WritePlan
+from sparklog.core.commands import AddPartitions, Append, Command
+from sparklog.core.errors import NotEnoughReplicas
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
 from sparklog.maintenance.job_report import JobReport
@@ -101,6 +103,26 @@ def test_retention_that_overtakes_a_step_stops_that_partition_alone(
     assert "OFFSET_OUT_OF_RANGE: " in failures(report)[f"{topic}-0"]
 
 
+def test_an_append_that_is_refused_for_one_partition_leaves_the_others_their_records(
+    mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create(3)
+    for partition in (0, 1, 2):
+        kafka.write(topic, some(6, partition=partition))
+    commit_append = mirror_job.commit_append
+
+    def commit(connection: Any, plan: Any, written: Any, command: Append, *rest: Any, **options: Any) -> CommandResult:
+        if any(slice_.partition == 1 for slice_ in command.slices):
+            raise NotEnoughReplicas("partition 1 has too few replicas")
+        return commit_append(connection, plan, written, command, *rest, **options)
+
+    monkeypatch.setattr(mirror_job, "commit_append", commit)
+    report = mirror(topic, max_records=3)
+    assert ends(cluster, topic) == [6, 0, 6]
+    assert list(failures(report)) == [f"{topic}-1"]
+    assert "NOT_ENOUGH_REPLICAS: " in failures(report)[f"{topic}-1"]
+
+
 def test_partitions_that_another_mirror_adds_first_are_fine(
     mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,10 +165,9 @@ def test_a_mirror_that_is_late_in_every_step_has_not_failed(
     kafka.write(topic, some(6))
     commit_append = mirror_job.commit_append
 
-    def commit_twice(*arguments: Any) -> CommandResult:
-        commit_append(*arguments)
-        plan = replace(arguments[1], command_id=new_command_id())
-        return commit_append(arguments[0], plan, *arguments[2:])
+    def commit_twice(connection: Any, plan: WritePlan, *rest: Any, **options: Any) -> CommandResult:
+        commit_append(connection, plan, *rest, **options)
+        return commit_append(connection, replace(plan, command_id=new_command_id()), *rest, **options)
 
     monkeypatch.setattr(mirror_job, "commit_append", commit_twice)
     assert failures(mirror(topic, max_records=1)) == {}
