@@ -75,6 +75,9 @@ class Source(msgspec.Struct, frozen=True):
     fail_on_data_loss: bool = True
     follow: bool = False
 
+    def __repr__(self) -> str:
+        return f"Source({self.kafka.get('bootstrap.servers')}, {self.names}, {self.pattern!r})"  # without secrets
+
     def __post_init__(self) -> None:
         if not self.names and self.pattern is None:
             raise InvalidOption("wanted --topic or --pattern, found neither")

@@ -272,6 +272,11 @@ def test_a_record_that_is_too_large_here_stops_its_partition_alone(
     assert mirror(topic).done.records == 1
 
 
+def test_a_source_shows_no_secrets() -> None:
+    source = Source({"bootstrap.servers": "kafka:9092", "sasl.jaas.config": "s3cret"}, ("orders",), "sales.*")
+    assert f"{source} {source!r}".count("Source(kafka:9092, ('orders',), 'sales.*')") == 2
+
+
 def test_a_line_of_the_config_that_ends_with_a_backslash_goes_on_in_the_next_one(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(

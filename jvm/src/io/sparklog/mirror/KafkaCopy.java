@@ -38,6 +38,11 @@ public final class KafkaCopy {
         return Planner.JSON.createObjectNode().put("error", error.getMessage()).toString();
       }
     }
+
+    @Override
+    public String toString() {
+      return "Task"; // that of a record would show the secrets
+    }
   }
 
   /**
