@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.write_plan import WritePlan
-from sparklog.core.commands import AddPartitions, Append, Command
+from sparklog.core.commands import AddPartitions, Append, Command, CreateTopic
 from sparklog.core.errors import NotEnoughReplicas
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
@@ -123,22 +123,41 @@ def test_an_append_that_is_refused_for_one_partition_leaves_the_others_their_rec
     assert "NOT_ENOUGH_REPLICAS: " in failures(report)[f"{topic}-1"]
 
 
-def test_partitions_that_another_mirror_adds_first_are_fine(
+def test_an_append_that_is_refused_for_a_while_is_tried_again(
     mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = kafka.create(1)
-    mirror(topic)
-    kafka.add_partitions(topic, 3)
-    kafka.write(topic, some(3, partition=0))
-    kafka.write(topic, some(3, partition=2))
+    kafka.write(topic, some(6))
+    commit_append = mirror_job.commit_append
+    refused: list[Any] = []
+
+    def commit(*arguments: Any, **options: Any) -> CommandResult:
+        if len(refused) < 2:
+            refused.append(arguments)
+            raise NotEnoughReplicas("for a while")
+        return commit_append(*arguments, **options)
+
+    monkeypatch.setattr(mirror_job, "commit_append", commit)
+    assert failures(mirror(topic)) == {}
+    assert here(cluster, topic) == kafka.read(topic)
+
+
+def test_topics_and_partitions_that_another_mirror_creates_first_are_fine(
+    mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = JobFrame.commit
 
     def commit_twice(frame: JobFrame, command: Command) -> CommandResult:
-        if isinstance(command, AddPartitions):
+        if isinstance(command, CreateTopic | AddPartitions):
             commit(frame, command)
         return commit(frame, command)
 
     monkeypatch.setattr(JobFrame, "commit", commit_twice)
+    topic = kafka.create(1)
+    assert failures(mirror(topic)) == {}
+    kafka.add_partitions(topic, 3)
+    kafka.write(topic, some(3, partition=0))
+    kafka.write(topic, some(3, partition=2))
     assert failures(mirror(topic)) == {}
     assert ends(cluster, topic) == [3, 0, 3]
 
