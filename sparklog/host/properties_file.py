@@ -10,6 +10,8 @@ from sparklog.core.errors import InvalidOption, NotFound
 def read_properties(option: str, file: str) -> dict[str, str]:
     """Return the settings in a file. Empty lines, and those that begin with #, are left out.
 
+    As in Kafka's own files, a line that ends with a backslash continues in the next one.
+
     `option`: the option that names the file, for errors. They never show a line, which may have a secret. Raises
     NotFound if there is no such file, and InvalidOption.
     """
@@ -20,9 +22,13 @@ def read_properties(option: str, file: str) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOption(f"{option}: wanted a file of lines key=value, found {file}: {error}") from error
     settings = {}
+    begun = ""
     for number, line in enumerate(lines, start=1):
-        text = line.strip()
+        text, begun = begun + line.strip(), ""
         if not text or text.startswith("#"):
+            continue
+        if text.endswith("\\") and number < len(lines):
+            begun = text[:-1]
             continue
         key, equals, value = text.partition("=")
         if not equals or not key.strip():

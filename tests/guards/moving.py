@@ -25,15 +25,15 @@ GUARDS: Final = (
         _PLAN,
         "    if end < next_offset:",
         "    if end < 0:",
-        (f"{_PLAN_TESTS}::test_a_kafka_that_has_fewer_offsets_than_are_here_is_refused",),
+        (f"{_PLAN_TESTS}::test_a_kafka_that_has_less_than_was_copied_has_lost_records",),
     ),
     Guard(
         "moving-retention",
         "Records that Kafka removed before they were copied are a loss, not a silent gap.",
         _PLAN,
-        "    if 0 < next_offset < start and fail_on_data_loss:",
+        "    if 0 < covered < start and fail_on_data_loss:",
         "    if False and fail_on_data_loss:",
-        (f"{_PLAN_TESTS}::test_offsets_that_kafka_removed_are_a_loss_unless_that_is_accepted",),
+        (f"{_PLAN_TESTS}::test_removed_records_are_a_loss_unless_they_were_read_or_it_is_accepted",),
     ),
     Guard(
         "moving-created-again",
@@ -41,7 +41,7 @@ GUARDS: Final = (
         _PLAN,
         "    if topic.mirror_of != found.id:",
         "    if topic.mirror_of.topic != found.id.topic:",
-        (f"{_PLAN_TESTS}::test_a_topic_that_is_no_mirror_of_this_one_is_refused",),
+        (f"{_PLAN_TESTS}::test_a_topic_here_is_the_mirror_of_one_topic_that_has_as_many_partitions_or_more",),
     ),
     Guard(
         "moving-range-follows",

@@ -19,6 +19,20 @@ def test_settings_are_read(tmp_path: Path) -> None:
     }
 
 
+def test_a_line_that_ends_with_a_backslash_continues_in_the_next_one(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        'sasl.jaas.config=org.example.Module required \\\n   username="u" \\\n\tpassword="a=b\\\\c";\nclient.id=x\n'
+    )
+    assert read_properties("--kafka-config", str(file)) == {
+        "sasl.jaas.config": 'org.example.Module required username="u" password="a=b\\\\c";',
+        "client.id": "x",
+    }
+    file.write_text("client.id=\\\nx\na secret\\\n")
+    with pytest.raises(InvalidOption, match=r"line 3: wanted key=value$"):
+        read_properties("--kafka-config", str(file))
+
+
 def test_a_line_without_a_setting_is_named_and_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     for line in ("s3cret", "=s3cret"):

@@ -65,11 +65,10 @@ class KafkaCluster:
         """Close the connections. May be called twice."""
         self._admin.close()
 
-    def topics(self, names: Sequence[str], pattern: str | None) -> list[FoundTopic]:
-        """Return the topics with these names, and those whose whole name matches the pattern, sorted by name.
+    def names(self, names: Sequence[str], pattern: str | None) -> list[str]:
+        """Return these names, and those of all topics whose whole name matches the pattern, sorted.
 
-        Kafka's internal topics match no pattern. Raises UnknownTopicOrPartition if a name is missing, NotFound if
-        nothing matches, and Kafka's errors.
+        Kafka's internal topics match no pattern. Raises NotFound if there are no names, and Kafka's errors.
         """
         wanted = set(names)
         if pattern is not None:
@@ -80,12 +79,25 @@ class KafkaCluster:
                 raise NotFound(
                     f"no topic in Kafka matches {pattern!r}, found {', '.join(sorted(listed)[:10]) or 'none'}"
                 )
+        return sorted(wanted)
+
+    def topic_id(self, name: str) -> KafkaTopic:
+        """Return the topic that has this name now. Raises UnknownTopicOrPartition if there is none, Kafka's errors."""
         with self._errors():
-            cluster_id = str(self._get(self._admin.describeCluster().clusterId()))
-            described = self._get(self._admin.describeTopics(sorted(wanted)).allTopicNames())
-            sizes = {name: described[name].partitions().size() for name in sorted(wanted)}
+            described = self._get(self._admin.describeTopics([name]).allTopicNames())
+            return KafkaTopic(self._cluster_id(), name, str(described[name].topicId()))
+
+    def _cluster_id(self) -> str:
+        return str(self._get(self._admin.describeCluster().clusterId()))
+
+    def topics(self, names: Sequence[str]) -> list[FoundTopic]:
+        """Return the topics with these names. Raises UnknownTopicOrPartition if one is missing, and Kafka's errors."""
+        with self._errors():
+            cluster_id = self._cluster_id()
+            described = self._get(self._admin.describeTopics(names).allTopicNames())
+            sizes = {name: described[name].partitions().size() for name in names}
             starts, ends = self._offsets(sizes)
-            configs = self._configs(sorted(wanted))
+            configs = self._configs(names)
         return [
             FoundTopic(
                 KafkaTopic(cluster_id, name, str(described[name].topicId())),

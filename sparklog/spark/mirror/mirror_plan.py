@@ -114,6 +114,17 @@ def check_mirrors(found: FoundTopic, topic: Topic) -> None:
         )
 
 
+def check_end(found: FoundTopic, partition: int, next_offset: Offset) -> None:
+    """Raise OffsetOutOfRange if Kafka has fewer offsets than were copied. `next_offset`: that of the partition here."""
+    end = found.partitions[partition].end
+    if end < next_offset:
+        raise OffsetOutOfRange(
+            f"{found.name}-{partition}: wanted Kafka's end at or above the next offset {next_offset}, found {end}: "
+            "Kafka has lost records that are here (an unclean election, or another cluster), and may give their "
+            "offsets to others. Promote the topic to keep what is here, or delete it to mirror it again"
+        )
+
+
 def range_to_copy(
     found: FoundTopic,
     partition: int,
@@ -128,23 +139,18 @@ def range_to_copy(
     `next_offset`: that of the partition here. `read`: up to this offset, Kafka was found to have no more records than
     are here: it ends with markers of transactions, for example.
 
-    Raises OffsetOutOfRange if Kafka has fewer offsets than were copied, and, with `fail_on_data_loss`, DataLoss if
-    records were removed in Kafka before they were copied. Without it, their offsets stay empty.
+    Raises OffsetOutOfRange as `check_end`, and, with `fail_on_data_loss`, DataLoss if records were removed in Kafka
+    before they were copied. Without it, their offsets stay empty.
     """
+    check_end(found, partition, next_offset)
     start, end = found.partitions[partition].start, found.partitions[partition].end
-    place = f"{found.name}-{partition}"
-    if end < next_offset:
-        raise OffsetOutOfRange(
-            f"{place}: wanted Kafka's end at or above the next offset {next_offset}, found {end}: Kafka has lost "
-            "records that are here (an unclean election, or another cluster), and may give their offsets to others. "
-            "Promote the topic to keep what is here, or delete it to mirror it again"
-        )
-    if 0 < next_offset < start and fail_on_data_loss:
+    covered = max(next_offset, read)
+    if 0 < covered < start and fail_on_data_loss:
         raise DataLoss(
-            f"{place}: Kafka's retention removed offsets [{next_offset}, {start}) before they were copied; "
-            "--no-fail-on-data-loss leaves them empty"
+            f"{found.name}-{partition}: Kafka's retention removed offsets [{covered}, {start}) before they were "
+            "copied; --no-fail-on-data-loss leaves them empty"
         )
-    first = max(start, next_offset, read)
+    first = max(start, covered)
     return (
         None
         if first >= end

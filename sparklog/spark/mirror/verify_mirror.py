@@ -10,7 +10,7 @@ import msgspec
 from sparklog.core.config.key import LONG_MAX
 from sparklog.core.errors import SparklogError
 from sparklog.core.lookup import topic_of
-from sparklog.core.reading.plan import check_range, plan_range
+from sparklog.core.reading.plan import RangeToRead, check_range, plan_range
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
@@ -19,7 +19,7 @@ from sparklog.spark.jar import add_jar_unless_there
 from sparklog.spark.mirror.comparison import Compared
 from sparklog.spark.mirror.kafka_cluster import KafkaCluster
 from sparklog.spark.mirror.kafka_tasks import run_tasks
-from sparklog.spark.mirror.mirror_plan import BatchPurpose, FoundTopic, KafkaRange, check_mirrors
+from sparklog.spark.mirror.mirror_plan import BatchPurpose, FoundTopic, KafkaRange, check_end, check_mirrors
 from sparklog.spark.read.task_to_read import TaskToRead
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class VerifyMirrorJob:
         self._session = self._spark()
         add_jar_unless_there(self._session)
         with KafkaCluster(self._session._jvm, self._source.kafka) as kafka:
-            topics = kafka.topics(self._source.names, self._source.pattern)
+            topics = kafka.topics(kafka.names(self._source.names, self._source.pattern))
         state = frame.connection.newest_state()
         for topic in topics:
             try:
@@ -90,8 +90,12 @@ class VerifyMirrorJob:
             work = Work(len(ranges), sum(range_.until - range_.from_ for range_ in ranges))
             reason = f"offsets [{ranges[0].from_:,}, {ranges[-1].until:,})" if ranges else "no offsets in common"
             row = PartitionResult(place, topic.name, partition.partition, reason, work)
-            self._rows[topic.name, partition.partition] = row
             self._ranges += ranges
+            try:
+                check_end(found, partition.partition, partition.next_offset)
+            except SparklogError as error:
+                row = row.noted(WorkOutcome.FAILED, str(error))
+            self._rows[topic.name, partition.partition] = row
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Compare all ranges. A partition with a difference has failed, and its row names the first one."""
@@ -101,16 +105,25 @@ class VerifyMirrorJob:
             addresses = frame.connection.addresses(state)
             plans = {}
             for range_ in some:
-                topic = topic_of(state, range_.topic)
-                partition = state.partitions_of(topic)[range_.partition]
-                offsets = check_range(topic.name, partition, range_.from_, range_.until)
-                plans[range_.plan] = TaskToRead(addresses, [plan_range(state, topic, partition.partition, offsets)])
-            said = run_tasks(self._session, plans, some, self._source.kafka, _Said)
-            for range_, of_range in zip(some, said, strict=True):
-                self._note(range_, of_range.result)
+                try:
+                    plans[range_.plan] = TaskToRead(addresses, [_plan(state, range_)])
+                except SparklogError as error:  # what was here is not here any more
+                    self._fail(range_, error)
+            planned = [range_ for range_ in some if range_.plan in plans]
+            said = run_tasks(self._session, plans, planned, self._source.kafka, _Said)
+            for range_, of_range in zip(planned, said, strict=True):
+                if isinstance(of_range, SparklogError):
+                    self._fail(range_, of_range)
+                else:
+                    self._note(range_, of_range.result)
             done += len(some)
             frame.output.progress("ranges compared", done, len(self._ranges))
         return [row.noted(WorkOutcome.DONE) for row in self._rows.values()]
+
+    def _fail(self, range_: KafkaRange, error: SparklogError) -> None:
+        key = range_.topic, range_.partition
+        place = f"offsets [{range_.from_:,}, {range_.until:,})"
+        self._rows[key] = self._rows[key].noted(WorkOutcome.FAILED, f"{place}: {error}")
 
     def _note(self, range_: KafkaRange, found: Compared) -> None:
         key = range_.topic, range_.partition
@@ -125,6 +138,13 @@ class VerifyMirrorJob:
                 f"first difference is at {found.first}",
             )
         self._rows[key] = row
+
+
+def _plan(state: ClusterState, range_: KafkaRange) -> RangeToRead:
+    topic = topic_of(state, range_.topic)
+    partition = state.partitions_of(topic)[range_.partition]
+    offsets = check_range(topic.name, partition, range_.from_, range_.until)
+    return plan_range(state, topic, partition.partition, offsets)
 
 
 def _ranges(found: FoundTopic, topic: Topic, partition: Partition) -> Iterator[KafkaRange]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.range_upload import RangeUpload
 from sparklog.client.plans.write_plan import TaskWritten, append_command, plan_write
-from sparklog.core.errors import InvalidInput, PolicyViolation
+from sparklog.core.errors import InvalidInput, NoReplicaOnline, PolicyViolation
 from sparklog.core.types import (
     KafkaTopic,
     NewSlice,
@@ -112,6 +113,37 @@ def test_a_topic_that_is_not_mirrored_is_refused() -> None:
     cluster = new_cluster(mirrored=False)
     with pytest.raises(PolicyViolation, match="is not mirrored"):
         upload_of(cluster)
+
+
+def test_a_plan_is_checked_where_the_range_is_uploaded() -> None:
+    state = (cluster := new_cluster()).connection.newest_state()
+    addresses = cluster.connection.addresses(state)
+    plan = plan_write(state, addresses, "id", topic="t", compression=None, now_ms=1, keep_offsets=True)
+
+    def begin(**changes: object) -> RangeUpload:
+        topics = {"t": msgspec.structs.replace(plan.topics["t"], **changes)}
+        return RangeUpload(msgspec.structs.replace(plan, topics=topics), PartitionIndex(2), Offset(0))
+
+    begin().drop()
+    with pytest.raises(PolicyViolation):
+        begin(mirror_of=None)
+    with pytest.raises(NoReplicaOnline, match="t-2: no store"):
+        begin(store_sets=((),))
+
+
+def test_a_task_says_if_records_have_no_key() -> None:
+    for keyless in (False, True):
+        upload, _ = upload_of(new_cluster())
+        add(upload, [0], CREATED, stored=False)
+        assert upload.finish(Offset(1), keyless=keyless).keyless == ((TopicId(1),) if keyless else ())
+
+
+def test_objects_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_writer, "LIMITS", replace(LIMITS, object_bytes=1))
+    upload, _ = upload_of(new_cluster())
+    for first in (0, 2):
+        add(upload, [first, first + 1], CREATED, stored=False)
+    assert covered(upload.finish(Offset(4), keyless=True).slices) == [(0, 2), (2, 4)]
 
 
 @given(

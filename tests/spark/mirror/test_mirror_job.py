@@ -11,7 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import InvalidOption, NotFound, RequestTimedOut, SparklogError, UnknownTopicOrPartition
+from sparklog.core.errors import (
+    InvalidOption,
+    NotFound,
+    RequestTimedOut,
+    SparklogError,
+    UnknownTopicOrPartition,
+)
 from sparklog.core.lookup import topic_of
 from sparklog.maintenance.job_report import JobReport
 from sparklog.spark.mirror.mirror_job import Source, run_mirror
@@ -197,6 +203,8 @@ def test_names_and_a_pattern_choose_topics(mirror: Mirror, cluster: Cluster, kaf
         mirror("missing-topic")
     with pytest.raises(InvalidOption, match="wanted --topic or --pattern"):
         mirror()
+    with pytest.raises(InvalidOption, match="wanted a regular expression, found 'a\\['"):
+        mirror(pattern="a[")
 
 
 def test_a_dry_run_says_what_is_due_and_changes_nothing(mirror: Mirror, cluster: Cluster, kafka: KafkaTopics) -> None:
@@ -274,6 +282,11 @@ def test_a_record_that_is_too_large_here_stops_its_partition_alone(
     assert "RECORD_TOO_LARGE: " in failed.messages[0]
     cluster.alter(topic, config={"max.message.bytes": 10_000})
     assert mirror(topic).done.records == 1
+
+
+def test_a_source_shows_no_secrets() -> None:
+    source = Source({"bootstrap.servers": "kafka:9092", "sasl.jaas.config": "s3cret"}, ("orders",), "sales.*")
+    assert f"{source} {source!r}".count("Source(kafka:9092, ('orders',), 'sales.*')") == 2
 
 
 @pytest.mark.parametrize(

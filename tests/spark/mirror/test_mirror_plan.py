@@ -1,14 +1,11 @@
-"""The rules of a mirror: which offsets of Kafka are due, and which topics and config are taken."""
+"""Decisions of a mirror: whether a topic here is its own, what is due, which config it carries over."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import pytest
 
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import connect
 from sparklog.core.errors import (
     DataLoss,
     InconsistentTopicId,
@@ -18,103 +15,85 @@ from sparklog.core.errors import (
     SparklogError,
 )
 from sparklog.core.state import Topic
-from sparklog.core.types import KafkaTopic, Offset
+from sparklog.core.types import KafkaTopic, Offset, TopicId
 from sparklog.spark.mirror.mirror_plan import (
     FoundTopic,
     KafkaPartition,
-    KafkaRange,
     carried_config,
+    check_end,
     check_mirrors,
     range_to_copy,
 )
 
-ID = KafkaTopic("k", "t", "id")
+ID = KafkaTopic("cluster", "t", "id")
 
 
-def found(start: int = 0, end: int = 0, partitions: int = 1, **config: str) -> FoundTopic:
-    named = {name.replace("_", "."): value for name, value in config.items()}
-    of_each = KafkaPartition(Offset(start), Offset(end))
-    return FoundTopic(ID, (of_each,) * partitions, named, frozenset(named))
+def found(start: int = 0, end: int = 0, partitions: int = 1, config: Mapping[str, str] | None = None) -> FoundTopic:
+    """A topic in Kafka, whose config was set for it."""
+    partition = KafkaPartition(Offset(start), Offset(end))
+    return FoundTopic(ID, (partition,) * partitions, config or {}, frozenset(config or {}))
 
 
-def due(topic: FoundTopic, next_offset: int, read: int = 0, *, fail: bool = True) -> tuple[int, int, int] | None:
+def here(partitions: int = 1, mirror_of: KafkaTopic | None = ID, promoted_from: KafkaTopic | None = None) -> Topic:
+    return Topic(TopicId(1), "t", partitions, {}, 0, mirror_of=mirror_of, promoted_from=promoted_from)
+
+
+def due(topic: FoundTopic, next_offset: int, read: int = 0, fail_on_data_loss: bool = True) -> tuple[int, ...] | None:
     """The range to copy: from, first, until."""
-    range_ = range_to_copy(topic, 0, Offset(next_offset), Offset(read), fail_on_data_loss=fail, max_records=9)
-    assert range_ is None or (isinstance(range_, KafkaRange) and range_.max_records == 9)
+    range_ = range_to_copy(
+        topic, 0, Offset(next_offset), Offset(read), fail_on_data_loss=fail_on_data_loss, max_records=5
+    )
     return None if range_ is None else (range_.from_, range_.first, range_.until)
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "next_offset", "read", "wanted"),
-    [
-        (0, 10, 0, 0, (0, 0, 10)),
-        (0, 10, 4, 0, (4, 4, 10)),
-        (0, 10, 10, 0, None),
-        (7, 10, 0, 0, (0, 7, 10)),  # the first copy begins where Kafka's log does
-        (7, 10, 7, 0, (7, 7, 10)),
-        (0, 10, 4, 8, (4, 8, 10)),  # nothing was found up to 8
-        (0, 10, 4, 10, None),
-        (10, 10, 0, 0, None),
-    ],
-)
-def test_the_offsets_behind_those_that_are_here_are_due(
-    start: int, end: int, next_offset: int, read: int, wanted: tuple[int, int, int] | None
-) -> None:
-    assert due(found(start, end), next_offset, read) == wanted
+def test_a_topic_here_is_the_mirror_of_one_topic_that_has_as_many_partitions_or_more() -> None:
+    check_mirrors(found(partitions=2), here(partitions=2))
+    check_mirrors(found(partitions=3), here(partitions=2))
+    others: list[tuple[Topic, type[SparklogError]]] = [
+        (here(mirror_of=None), PolicyViolation),
+        (here(mirror_of=None, promoted_from=ID), PolicyViolation),
+        (here(mirror_of=KafkaTopic("other", "t", "id")), InconsistentTopicId),
+        (here(mirror_of=KafkaTopic("cluster", "other", "id")), InconsistentTopicId),
+        (here(mirror_of=KafkaTopic("cluster", "t", "other")), InconsistentTopicId),
+        (here(partitions=3), InvalidPartitions),
+    ]
+    for topic, kind in others:
+        with pytest.raises(kind):
+            check_mirrors(found(partitions=2), topic)
 
 
-def test_offsets_that_kafka_removed_are_a_loss_unless_that_is_accepted() -> None:
-    with pytest.raises(DataLoss, match=r"removed offsets \[4, 7\) before they were copied"):
-        due(found(7, 10), 4)
-    assert due(found(7, 10), 4, fail=False) == (4, 7, 10)
+def test_what_is_due_begins_at_the_next_offset_and_leaves_out_what_is_known_to_be_empty() -> None:
+    assert due(found(0, 10), 0) == (0, 0, 10)
+    assert due(found(0, 10), 4) == (4, 4, 10)
+    assert due(found(0, 10), 4, read=6) == (4, 6, 10)
+    assert due(found(0, 10), 10) is None
+    assert due(found(0, 10), 9, read=10) is None
+    assert due(found(3, 10), 0) == (0, 3, 10), "the mirror begins where Kafka's log does"
+    assert due(found(10, 10), 0) is None
 
 
-def test_a_kafka_that_has_fewer_offsets_than_are_here_is_refused() -> None:
-    for fail in (True, False):
-        with pytest.raises(OffsetOutOfRange, match="at or above the next offset 11, found 10"):
-            due(found(0, 10), 11, fail=fail)
+def test_removed_records_are_a_loss_unless_they_were_read_or_it_is_accepted() -> None:
+    for next_offset, read in [(4, 0), (4, 6), (0, 6), (6, 4)]:
+        with pytest.raises(DataLoss, match=rf"offsets \[{max(next_offset, read)}, 7\)"):
+            due(found(7, 10), next_offset, read)
+        assert due(found(7, 10), next_offset, read, fail_on_data_loss=False) == (next_offset, 7, 10)
+    assert due(found(7, 10), 4, read=7) == (4, 7, 10)
+    assert due(found(7, 10), 7) == (7, 7, 10)
 
 
-def mirrored(partitions: int = 1, mirror_of: KafkaTopic | None = ID, *, promoted: bool = False) -> Topic:
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with connect(url) as cluster:
-        cluster.create_topic("t", partitions=partitions, mirror_of=mirror_of)
-        if promoted:
-            cluster.promote_topic("t")
-        state = cluster.connection.newest_state()
-        return state.topics[state.topic_ids["t"]]
+def test_a_kafka_that_has_less_than_was_copied_has_lost_records() -> None:
+    check_end(found(0, 5), 0, Offset(5))
+    for accepted in (False, True):
+        with pytest.raises(OffsetOutOfRange, match="next offset 6, found 5"):
+            due(found(0, 5), 6, fail_on_data_loss=not accepted)
 
 
-@pytest.mark.parametrize(
-    ("topic", "kind", "text"),
-    [
-        (lambda: mirrored(mirror_of=None), PolicyViolation, "exists and is not mirrored"),
-        (lambda: mirrored(promoted=True), PolicyViolation, "was promoted"),
-        (lambda: mirrored(mirror_of=KafkaTopic("k", "t", "other")), InconsistentTopicId, "created again"),
-        (lambda: mirrored(mirror_of=KafkaTopic("other", "t", "id")), InconsistentTopicId, "mirrors t in Kafka cluster"),
-        (lambda: mirrored(partitions=2), InvalidPartitions, "has 2 partitions, found 1"),
-    ],
-)
-def test_a_topic_that_is_no_mirror_of_this_one_is_refused(
-    topic: Callable[[], Topic], kind: type[SparklogError], text: str
-) -> None:
-    with pytest.raises(kind, match=text):
-        check_mirrors(found(), topic())
-
-
-def test_a_mirror_is_accepted_also_if_kafka_has_more_partitions() -> None:
-    check_mirrors(found(partitions=3), mirrored())
-
-
-def test_config_is_carried_over_if_both_know_it_and_it_is_about_the_topic() -> None:
-    topic = found(retention_ms="5000", cleanup_policy="compact,delete", segment_ms="9", compression_type="gzip")
-    assert carried_config(topic) == (
-        {"cleanup.policy": "compact,delete", "retention.ms": "5000"},
-        ["t: compression.type=gzip is not carried over", "t: segment.ms=9 is not carried over"],
-    )
-
-
-def test_values_that_are_kafkas_defaults_are_carried_over_only_where_they_decide_about_records() -> None:
-    topic = FoundTopic(ID, (), {"retention.ms": "7", "delete.retention.ms": "8"})
-    assert carried_config(topic) == ({"retention.ms": "7"}, [])
+def test_a_config_that_is_not_legal_here_or_suits_only_the_brokers_there_is_listed() -> None:
+    config = {"retention.ms": "5", "min.insync.replicas": "9", "max.message.bytes": "-7", "of.kafka": "x"}
+    carried, left = carried_config(found(config=config))
+    assert carried == {"retention.ms": "5"}
+    assert [line.partition(" is not")[0] for line in left] == [
+        "t: max.message.bytes=-7",
+        "t: min.insync.replicas=9",
+        "t: of.kafka=x",
+    ]

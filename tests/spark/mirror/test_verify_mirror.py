@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -123,6 +124,43 @@ def test_a_difference_is_found_and_named(
     assert report.exit_code == 1
     assert first in report.partitions[0].messages[0]
     assert verify(cluster, topic).exit_code == 0
+
+
+def test_records_behind_the_end_of_kafka_are_a_difference(
+    mirror: Mirror, verify: Verify, cluster: Cluster, other: Cluster, kafka: KafkaTopics
+) -> None:
+    topic = kafka.create(1)
+    kafka.write(topic, some(5))
+    mirror(topic)
+    rows = rows_of(cluster, topic)
+    at = rows.schema.get_field_index("offset")
+    extra = rows.slice(0, 1).set_column(at, "offset", pa.array([7]))
+    state = cluster.connection.newest_state()
+    other.create_topic(topic, partitions=1, mirror_of=topic_of(state, topic).mirror_of)
+    other.append(topic, pa.concat_tables([rows, extra]), keep_offsets=True)
+    report = verify(other, topic)
+    assert report.exit_code == 1
+    assert "OFFSET_OUT_OF_RANGE: " in report.partitions[0].messages[0]
+    assert "next offset 8, found 5" in report.partitions[0].messages[0]
+
+
+def test_a_partition_that_can_not_be_compared_stops_no_other(
+    mirror: Mirror, verify: Verify, cluster: Cluster, kafka: KafkaTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create(2)
+    for partition in (0, 1):
+        kafka.write(topic, some(5, partition=partition))
+    mirror(topic)
+    run_tasks = verify_mirror.run_tasks
+
+    def run(*arguments: Any) -> Any:
+        kafka.delete_records(topic, 0, 3)
+        return run_tasks(*arguments)
+
+    monkeypatch.setattr(verify_mirror, "run_tasks", run)
+    report = verify(cluster, topic)
+    assert [row.outcome for row in report.partitions] == ["failed", "done"]
+    assert "OFFSET_OUT_OF_RANGE: " in report.partitions[0].messages[0]
 
 
 def test_a_record_that_kafka_does_not_have_is_a_difference(

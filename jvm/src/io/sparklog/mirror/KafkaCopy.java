@@ -12,7 +12,8 @@ public final class KafkaCopy {
   private KafkaCopy() {}
 
   /**
-   * The results of the tasks, one {@link RangeCopy} for each range, in their order, as JSON.
+   * The results of the tasks, one {@link RangeCopy} for each range, in their order, as JSON: or what was wrong, as its
+   * "error".
    *
    * @param plans in base64, by the names that ranges give them: Python's WritePlan, or its TaskToRead to compare
    * @param ranges each a KafkaRange as JSON
@@ -31,9 +32,16 @@ public final class KafkaCopy {
       KafkaRange range = Planner.value(json, KafkaRange.class);
       try (RangeCopy copy = new RangeCopy(range, kafka, plans.get(range.plan()), python)) {
         return copy.run();
-      } catch (SparklogException error) {
-        throw error.inTask("mirror");
+      } catch (Planner.Unanswered error) {
+        throw error.inTask("mirror"); // another attempt asks another planner
+      } catch (SparklogException error) { // the tasks of other ranges need not end with this one
+        return Planner.JSON.createObjectNode().put("error", error.getMessage()).toString();
       }
+    }
+
+    @Override
+    public String toString() {
+      return "Task"; // that of a record would show the secrets
     }
   }
 

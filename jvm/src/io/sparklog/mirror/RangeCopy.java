@@ -250,6 +250,11 @@ final class RangeCopy implements AutoCloseable {
     if (isOpen) {
       isOpen = false;
       try {
+        await(); // a batch that comes after the end would begin another object
+      } catch (SparklogException error) {
+        // Nothing is left to be taken.
+      }
+      try {
         planner.exchange(ofWriter("drop_rows"));
       } catch (SparklogException error) {
         // The planner has ended, and its writers with it.
