@@ -38,7 +38,7 @@ GUARDS: Final = (
         "java-rows-partition",
         "Rows that a planner writes go to the partition that Java has chosen.",
         "sparklog/spark/planner/row_requests.py",
-        "pa.scalar(partition, pa.int32())",
+        "pa.scalar(rows.partition, pa.int32())",
         "pa.scalar(0, pa.int32())",
         (f"{_ROWS}::test_rows_are_committed_with_what_the_task_has_written",),
     ),
