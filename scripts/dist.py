@@ -35,6 +35,7 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[1]
 EXTRAS: Final = ("spark", "s3", "hdfs", "gcs", "azure")  # in the environment: a task may meet each kind of store
+COMPRESSION: Final = 6  # of the archive of packages
 # In an installed package: what depends on where it was installed, and what no program needs.
 _LEFT_OUT_FILES: Final = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LEFT_OUT_FOLDERS: Final = {"__pycache__", "tests", "include"}
@@ -159,7 +160,7 @@ def write_zip(path: Path, files: dict[str, bytes], epoch: int) -> None:
 def write_tar(path: Path, files: dict[str, bytes], epoch: int) -> None:
     with (
         path.open("wb") as raw,
-        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=epoch) as packed,
+        gzip.GzipFile("", "wb", compresslevel=COMPRESSION, fileobj=raw, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in sorted(files):

@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="hundreds of races and every fault at every call, instead of a few",
     )
-    parser.addoption("--soak-seconds", type=float, default=90, help="how long tests/soak/test_soak.py makes trouble")
+    parser.addoption("--soak-seconds", type=float, default=45, help="how long tests/soak/test_soak.py makes trouble")
     parser.addoption("--soak-seed", type=int, default=1, help="which troubles, and in which order")
     parser.addoption("--columns", action="store_true", help="Spark sessions have sparklog's JAR: Java reads columns")
     parser.addoption("--seeds", help="A or A-B: random runs play these seeds, instead of their own")

@@ -1,5 +1,8 @@
 """Runs examples/demo.py with one Spark for all that it does: python -m tests.examples.quick_spark ARGUMENTS …
 
+ARGUMENTS may be those of several demos, with NEXT between them. They run one after the other, on the same Spark, and
+END_OF_DEMO with the exit code is the last line of each.
+
 Its jobs run in this process, on the session that it reads with, instead of by spark-submit, which starts a Spark for
 each. Spark takes the archive of classes and a SPARK_HOME without its own copy of pyspark: see tests/spark_classes.py
 and tests/spark_home.py. A folder of settings would keep it from the archive, so the one that matters comes as an
@@ -15,8 +18,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from sparklog.cli.main import run_job
 from sparklog.cli.records import produce_files
@@ -24,15 +29,32 @@ from tests.spark_classes import NO_FOLDER, short_lived_spark
 from tests.spark_home import spark_home
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+NEXT = "+"
+END_OF_DEMO = "end of demo: "
 
 
 def main(*arguments: str) -> int:
+    """Returns the exit code of the only demo; 0 if there are several."""
     sys.path.insert(0, str(EXAMPLES))
-    sys.argv = ["demo.py", *arguments]
     demo: Any = importlib.import_module("demo")
     theirs = demo.environment
     demo.environment = lambda: _quick(theirs())
     demo.Demo.job = _job
+    of_each = [list(given) for is_next, given in groupby(arguments, NEXT.__eq__) if not is_next] or [[]]
+    *others, last = of_each
+    if not others:
+        return _run(demo, last)
+    from pyspark.sql import SparkSession
+
+    with patch.object(SparkSession, "stop"):  # the next demo goes on with it
+        for given in others:
+            print(f"{END_OF_DEMO}{_run(demo, given)}", flush=True)
+    print(f"{END_OF_DEMO}{_run(demo, last)}", flush=True)
+    return 0
+
+
+def _run(demo: Any, arguments: Sequence[str]) -> int:
+    sys.argv = ["demo.py", *arguments]
     return demo.main()  # type: ignore[no-any-return]
 
 

@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import sparklog
+from tests.examples.quick_spark import END_OF_DEMO, NEXT
 
 PROJECT = Path(__file__).parents[2]
 DEMO = PROJECT / "examples" / "demo.py"
@@ -30,18 +32,39 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@dataclass(frozen=True)
+class Done:
+    """A demo that has ended: its folder, what it said, and its exit code. `errors`: stderr of all demos."""
+
+    folder: Path
+    said: str
+    code: int
+    errors: str
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
+    """The first act alone, and then all of them, on one Spark. tests/cli/test_job_files.py has spark-submit."""
+    first, full = (tmp_path_factory.mktemp("demos") / name for name in ("first", "full"))
+    of_first = ["--keep", str(first), "--flights", str(FLIGHTS)]
+    of_full = ["--full", "--keep", str(full), "--flights", str(FLIGHTS), "--without-delta"]
+    ran = run(*of_first, NEXT, *of_full, STORE="local")
+    said = re.split(rf"^{END_OF_DEMO}([0-9]+)\n", ran.stdout, flags=re.MULTILINE)
+    assert (ran.returncode, len(said)) == (0, 5), ran.stdout + ran.stderr
+    return Done(first, said[0], int(said[1]), ran.stderr), Done(full, said[2], int(said[3]), ran.stderr)
+
+
 # M: S-01 N-07 P-07 (kills)
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
-    """On one Spark. tests/cli/test_job_files.py has spark-submit."""
-    folder = tmp_path / "demo"
-    done = run("--full", "--keep", str(folder), "--flights", str(FLIGHTS), "--without-delta", STORE="local")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all checks passed" in done.stdout
-    assert "no Delta table: --without-delta" in done.stdout
-    assert "further acts" not in done.stdout
+def test_the_demo_ends_with_every_check_passed(demos: tuple[Done, Done]) -> None:
+    _, full = demos
+    folder = full.folder
+    assert full.code == 0, full.said + full.errors
+    assert "all checks passed" in full.said
+    assert "no Delta table: --without-delta" in full.said
+    assert "further acts" not in full.said
     for picture in ("log.png", "replicas.png"):
         assert (folder / picture).read_bytes().startswith(PNG)
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
@@ -59,12 +82,11 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_first_act_ends_with_the_commands_of_the_others(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    done = run("--keep", str(folder), "--flights", str(FLIGHTS), STORE="local")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.name for path in folder.glob("*.png")} == {"log.png"}
-    further = done.stdout.partition("further acts:")[2]
+def test_the_first_act_ends_with_the_commands_of_the_others(demos: tuple[Done, Done]) -> None:
+    first, _ = demos
+    assert first.code == 0, first.said + first.errors
+    assert {path.name for path in first.folder.glob("*.png")} == {"log.png"}
+    further = first.said.partition("further acts:")[2]
     for command in set(re.findall(r"make [a-z-]+", further)):
         assert f"\n{command.removeprefix('make ')}: " in (PROJECT / "Makefile").read_text(encoding="utf-8")
     assert {"make demo-full", "make demo-cluster"} == set(re.findall(r"make [a-z-]+", further))

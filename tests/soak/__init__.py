@@ -1,4 +1,4 @@
-"""A whole cluster of real processes under random troubles: `make soak`, and 90 seconds of it in `make test`.
+"""A whole cluster of real processes under random troubles: `make soak`, and each trouble once or more in `make test`.
 
 Writers and readers keep journals; at the end `checker.py` compares them with each other and with every replica.
 """

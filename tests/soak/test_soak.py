@@ -87,11 +87,11 @@ class Soak:
             self.processes.reader(number)
 
     def suffer(self, seconds: float) -> None:
-        """Let troubles begin and end for so long."""
+        """Let troubles begin and end for so long, and on until each kind has come."""
         start = time.monotonic()
         numbers = itertools.count()
         ends: list[tuple[float, int, str, ExitStack]] = []
-        while (now := time.monotonic()) < start + seconds:
+        while (now := time.monotonic()) < start + seconds or not self.troubles.all_came:
             while ends and ends[0][0] <= now:
                 _, _, what, stack = heapq.heappop(ends)
                 self._say(start, f"end of {what}")

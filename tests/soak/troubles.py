@@ -44,12 +44,18 @@ class Troubles:
 
     def next(self) -> tuple[Kind, str, float] | None:
         """A kind of trouble, what it takes, and how long it lasts in seconds. None if that is in trouble already."""
-        fewest = min(self.counts[kind.name] for kind in KINDS)  # none is left out for long
-        kind = self.dice.choice([kind for kind in KINDS if self.counts[kind.name] <= fewest + 1])
+        fewest = min(self.counts[kind.name] for kind in KINDS)  # none is left out for long, and first comes each once
+        most = fewest + 1 if fewest else 0
+        kind = self.dice.choice([kind for kind in KINDS if self.counts[kind.name] <= most])
         target = kind.target(self)
         if target is None or target in self._busy:
             return None
         return kind, target, self.session_s * self.dice.uniform(*kind.sessions)
+
+    @property
+    def all_came(self) -> bool:
+        """True if each kind of trouble has come."""
+        return all(self.counts[kind.name] for kind in KINDS)
 
     @contextmanager
     def happening(self, kind: Kind, target: str) -> Iterator[None]:
