@@ -37,7 +37,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import KafkaTopic, Offset, TopicId
 from sparklog.host.clock import sleep_s
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, total
 from sparklog.spark.jar import add_jar_unless_there
 from sparklog.spark.mirror.kafka_cluster import KafkaCluster
 from sparklog.spark.mirror.kafka_tasks import run_tasks
@@ -195,8 +195,11 @@ class MirrorJob:
                     continue
                 if of_topic:
                     self._append(frame, plan, name, of_topic)
-            left = sum(range_.until - range_.first for range_ in due)
-            frame.output.progress("offsets mirrored", left, left)
+            done, planned = (
+                total(row.done for row in self._rows.values()),
+                total(row.planned for row in self._rows.values()),
+            )
+            frame.output.progress("records mirrored", done.records, max(done.records, planned.records))
 
     def _round_again(self, frame: JobFrame) -> None:
         """Do another round of a mirror that follows Kafka. After an error that may pass, the next one does its work."""
