@@ -85,7 +85,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         "topic delete-records",
         "topic promote",
-        *(f"group {verb}" for verb in ("list", "describe", "reset", "delete", "evict")),
+        *(f"group {verb}" for verb in ("list", "describe", "reset", "import", "delete", "evict")),
         *(f"store {verb}" for verb in ("add", "list", "fence", "remove", "free", "reserve")),
         *(f"replica {verb}" for verb in ("list", "move", "elect")),
         *(
@@ -101,7 +101,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         ),
         *("chain tail", "chain state", "chain snapshot", "chain write"),
         *("job roll", "job compaction", "job retention", "job vacuum", "job replication", "job run-all", "job status"),
-        *("job recovery", "job verify", "job materialize", "segment verify"),
+        *("job recovery", "job verify", "job materialize", "job mirror", "segment verify"),
     }
 
 

@@ -15,7 +15,6 @@ from sparklog.core.types import KafkaTopic, Offset
 from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
 
 T = TypeVar("T")
-_ADMIN: Final = "org.apache.kafka.clients.admin"
 _CODE: Final = re.compile(r"Kafka's ([A-Z_]+): ([^\n]*)")
 _TIMEOUT_S: Final = 60
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"  # the source of a value that was set for the topic itself

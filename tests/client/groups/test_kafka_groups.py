@@ -30,6 +30,7 @@ from sparklog.core.errors import GroupIdNotFound, InvalidOption, NonEmptyGroup, 
 from sparklog.core.types import KafkaTopic
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.maven import CannotFetch
+from tests.spark.mirror.kafka_topics import client_config
 
 GROUP = "billing"
 
@@ -127,7 +128,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 def commit(broker: KafkaBroker, group: str, offsets: dict[tuple[str, int], int]) -> None:
     """Commit in Kafka, as a consumer would. A broker that has just started is no coordinator yet."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    consumer = Consumer({**client_config(broker.bootstrap), "group.id": group})
     places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
     until = time.monotonic() + 60
     while True:
@@ -143,7 +144,7 @@ def test_groups_are_imported_by_the_command_line(
     broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = f"topic-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin = AdminClient(client_config(broker.bootstrap))
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     kafka = KafkaGroups({"bootstrap.servers": broker.bootstrap})
     url = f"file://{tmp_path}/cluster"

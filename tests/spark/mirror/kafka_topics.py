@@ -26,6 +26,11 @@ class KafkaRecord(NamedTuple):
     headers: Headers
 
 
+def client_config(bootstrap: str) -> dict[str, Any]:
+    """Of a client that writes nothing to stderr, at any time: other tests look at what is written there."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
 @dataclass
 class KafkaTopics:
     """A client of a broker at this address."""
@@ -33,7 +38,7 @@ class KafkaTopics:
     bootstrap: str
 
     def __post_init__(self) -> None:
-        self._servers: dict[str, Any] = {"bootstrap.servers": self.bootstrap}
+        self._servers = client_config(self.bootstrap)
         self.admin = AdminClient(self._servers)
 
     def create(self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None) -> str:

@@ -11,6 +11,8 @@ from sparklog.core.errors import InvalidInput, StoreUnavailable, UnsupportedVers
 from sparklog.core.reading.positions import Position
 from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.host.clock import SystemClock
+from sparklog.options.streams import parse_stream_read_options
 from sparklog.spark.planner.stream_requests import _positions
 from sparklog.spark.read.offset_log import (
     digest_of,
@@ -20,6 +22,7 @@ from sparklog.spark.read.offset_log import (
     open_checkpoint,
     positions_in,
 )
+from sparklog.spark.read.stream_run import StreamRun
 from sparklog.storage.memory import MemoryStore
 
 CHAIN, OTHER = "c" * 32, "d" * 32
@@ -89,8 +92,9 @@ def test_a_log_of_offsets_that_is_cut_is_refused(logged: bytes, error: type[Exce
 
 @pytest.mark.parametrize("stored", [DEEP, "{", "17"])
 def test_offsets_that_are_no_positions_are_refused_in_a_sentence(stored: str) -> None:
+    options = parse_stream_read_options({"cluster": "file:///none", "subscribe": "t"}, None)
     with pytest.raises(InvalidInput, match="wanted the offsets of a sparklog stream, found"):
-        _positions(stored)
+        _positions(StreamRun(options, SystemClock(), print), stored)
 
 
 def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:

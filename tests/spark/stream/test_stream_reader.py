@@ -390,6 +390,9 @@ def test_a_checkpoint_of_another_topic_cluster_or_version_is_refused(
     with pytest.raises(UnsupportedVersion, match="version 2"):
         query.trigger()
     query.offsets = ['{"t": {"0": 4}}']
+    with pytest.raises(InvalidInput, match="is of topic t in Kafka, and topic t here is no mirror of it"):
+        query.trigger()
+    query.offsets = ['{"t": 4}']
     with pytest.raises(InvalidInput, match="wanted the offsets of a sparklog stream"):
         query.trigger()
     query.offsets = [kept]
