@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError, classes_by_code
 from sparklog.core.types import KafkaTopic, Offset
 from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
 
-T = TypeVar("T")
 _CODE: Final = re.compile(r"Kafka's ([A-Z_]+): ([^\n]*)")
 _TIMEOUT_S: Final = 60
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"  # the source of a value that was set for the topic itself
