@@ -50,9 +50,7 @@ class RangeWriter:
         self._start = self._next_offset = next_offset
         self._new_upload_id = new_upload_id
         self._open: OpenObject | None = None
-        self._kind: tuple[bool, TimestampSource] | None = (
-            None  # of the open object: if it stores offsets, and which times
-        )
+        self._kind: tuple[bool, TimestampSource] | None = None  # of the last object: if it stores offsets, which times
         self._objects: list[NewObject] = []
         self._slices: list[NewSlice] = []
 

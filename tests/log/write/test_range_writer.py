@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -32,6 +34,7 @@ from sparklog.log.batch import BatchEncoder
 from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
 from sparklog.log.write import range_writer
 from sparklog.log.write.task_memory import LIMITS
+from tests.servers.s3_servers import S3Server
 
 CREATED, APPENDED = TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN
 Batch = tuple[list[int], TimestampSource]  # offsets
@@ -181,3 +184,23 @@ def test_any_batches_are_readable_at_their_offsets(
     rows = cluster.read("t", partition=2)
     assert rows["offset"].to_pylist() == offsets
     assert rows["value"].to_pylist() == [b"%d" % offset for offset in offsets]
+
+
+@pytest.mark.parametrize("stores", [1, 2])
+def test_each_batch_may_come_in_another_thread_also_to_s3(
+    stores: int, s3proxy: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a planner, which has a thread for each request."""
+    for name, value in s3proxy.variables.items():
+        monkeypatch.setenv(name, value)
+    url = f"s3://{s3proxy.new_bucket()}/log"
+    two = {"a": f"s3://{s3proxy.new_bucket()}/a", "b": f"file://{tmp_path}/b"}
+    init_cluster(url, stores=two if stores == 2 else None)
+    with sparklog.connect(url) as cluster, ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        cluster.create_topic("t", partitions=3, replication_factor=stores, mirror_of=KafkaTopic("k", "t", "id"))
+        upload, commit = first.submit(upload_of, cluster).result()
+        for number in range(6):
+            offsets = [*range(number * 100, number * 100 + 100)]
+            (first, second)[number % 2].submit(add, upload, offsets, CREATED, stored=number > 3).result()
+        commit(second.submit(upload.finish, Offset(600), keyless=True).result())
+        assert cluster.read("t", partition=2)["offset"].to_pylist() == [*range(600)]

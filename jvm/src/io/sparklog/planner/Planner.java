@@ -262,7 +262,7 @@ public final class Planner {
     } catch (IOException error) {
       awaited.remove(begun.id);
       throw unanswered(false, error); // the end of the request was not sent, so the planner can't act on it
-    } catch (Unanswered error) {
+    } catch (RuntimeException error) { // also of a request that is too long: nobody awaits its reply
       awaited.remove(begun.id);
       throw error;
     }
