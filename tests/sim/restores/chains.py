@@ -30,7 +30,6 @@ from sparklog.storage.keys import (
     mirror_prefix,
     parse_entry_key,
     parse_snapshot_key,
-    snapshot_key,
 )
 from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place
@@ -40,6 +39,14 @@ Report = Callable[[str], None]
 
 class NobodyCanKnow(BaseException):
     """The operator left out every store that knew of a restore: the end of this world, and no promise is broken."""
+
+
+@dataclass(frozen=True)
+class Began:
+    """Who put the beginning of a restored chain, and at which step. What was acknowledged until then, it may lack."""
+
+    by: Process
+    step: int
 
 
 @dataclass(eq=False)
@@ -53,12 +60,12 @@ class Ghost:
 class Chains:
     """All chains of a run. `places` and `stores` are by address."""
 
-    def __init__(self, places: dict[str, Place], stores: dict[str, Place]) -> None:
-        self.places, self.stores = places, stores
+    def __init__(self, places: dict[str, Place], stores: dict[str, Place], step: Callable[[], int]) -> None:
+        self.places, self.stores, self.step = places, stores, step
         self.report: Report = lambda message: None
         self.entries: dict[str, dict[int, bytes]] = defaultdict(dict)
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
-        self.began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
+        self.began: dict[str, Began] = {}  # others may put the chain's first entry
         self.root = ""  # the first chain
         self.ghosts: dict[bytes, Ghost] = {}
         self.ever_told: dict[str, set[str]] = defaultdict(set)  # stores that were told of a store, by its id
@@ -76,7 +83,7 @@ class Chains:
         elif key.startswith(RESTORES) and place.url in self.places and not is_owner_mark(body) and process is not None:
             beginning = decoded_beginning(body, key, place.url)
             entry = decode_entry(first_entry(int(key.removeprefix(RESTORES))), beginning.entry)
-            self.began.setdefault(entry.chain_id, process)
+            self.began.setdefault(entry.chain_id, Began(process, self.step()))
         elif key.startswith(COPIES) and place.url in self.stores:
             chain, _, rest = key.removeprefix(COPIES).partition("/")
             if rest.startswith("log/") and not is_owner_mark(body):
@@ -172,28 +179,21 @@ class Chains:
     def has_now(self, store: Place, chain: str, n: int, before: int | None = None) -> bool:
         """Whether the store has a copy of the entry, or a whole snapshot that covers it; put before that step."""
 
-        def in_time(key: str) -> bool:
-            return before is None or store.put_at[key] < before
-
         key = mirror_key(chain, entry_key(n))
-        if store.bodies.get(key) == self.entries[chain].get(n) and in_time(key):
+        if store.bodies.get(key) == self.entries[chain].get(n) and store.has_had(key, before):
             return True
-        return any(
-            at >= n and in_time(mirror_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain)
-        )
+        return any(at >= n for at in self.whole_snapshots(store, chain, before))
 
-    def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
-        """The entries of which the store has a snapshot that can be read, newest first."""
+    def whole_snapshots(self, store: Place, chain: str, before: int | None = None) -> Iterator[int]:
+        """The entries of which the store has a snapshot that can be read, put before that step, newest first."""
         view = MirrorPlace(store, chain)
         for key in store.keys(mirror_key(chain, SNAPSHOTS)):
             original = f"meta/{key.removeprefix(mirror_prefix(chain))}"
             with suppress(SparklogError):
                 manifest = snapshot.read_manifest(view, original)
-                chunks = snapshot.known_chunks(manifest)
-                bodies = [store.bodies.get(mirror_key(chain, chunk_key(chunk))) for chunk in chunks]
-                if all(
-                    body is not None and hashlib.sha256(body).hexdigest() == chunk
-                    for chunk, body in zip(chunks, bodies, strict=True)
+                chunks = {chunk: mirror_key(chain, chunk_key(chunk)) for chunk in snapshot.known_chunks(manifest)}
+                if all(store.has_had(each, before) for each in (key, *chunks.values())) and all(
+                    hashlib.sha256(store.bodies[each]).hexdigest() == chunk for chunk, each in chunks.items()
                 ):
                     yield manifest.n
 
@@ -203,13 +203,9 @@ class Chains:
         `before`: only what was put before that step counts.
         """
 
-        def in_time(key: str) -> bool:
-            return key in store.bodies and (before is None or store.put_at[key] < before)
-
-        snapshots = self.whole_snapshots(store, chain)
-        last = max((n for n in snapshots if in_time(mirror_key(chain, snapshot_key(n)))), default=-1)
+        last = max(self.whole_snapshots(store, chain, before), default=-1)
         entries = self.entries[chain]
-        while in_time(key := mirror_key(chain, entry_key(last + 1))):
+        while store.has_had(key := mirror_key(chain, entry_key(last + 1)), before):
             if store.bodies[key] != entries.get(last + 1):
                 break
             last += 1

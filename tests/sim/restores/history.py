@@ -69,8 +69,7 @@ class History(Chains):
     """The acknowledgements, and the checks."""
 
     def __init__(self, places: dict[str, Place], stores: dict[str, Place], step: Callable[[], int]) -> None:
-        super().__init__(places, stores)
-        self.step = step
+        super().__init__(places, stores, step)
         self.acks: list[Ack] = []
         self.generations: list[Generation] = []
         self.exempted = self.late = self.unprotected = 0
@@ -185,7 +184,7 @@ class History(Chains):
             return
         _, _, record = self.first[chain]
         parent = self.parent_of(chain)
-        without, loss_accepted = self.began[chain].without, self.began[chain].loss_accepted
+        without, loss_accepted = self.began[chain].by.without, self.began[chain].by.loss_accepted
         other = next((each for each in self.generations if each.parent == parent), None)
         if other is not None:
             if not self.marked(other.chain) & self.marked(chain) or not self._known_to(other.chain, without):
@@ -265,7 +264,7 @@ class History(Chains):
             living = [
                 url
                 for url in sorted(ack.holders | set(self.stores))
-                if url in registered and url not in beside and self._lives_on(url, ack, alone=loss_accepted)
+                if url in registered and url not in beside and self._lives_on(url, ack, chain, alone=loss_accepted)
             ]
             if living:
                 then = {store.url for store in self.model(parent, last).state.stores.values()}
@@ -280,13 +279,16 @@ class History(Chains):
                 )
                 return
 
-    def _lives_on(self, url: str, ack: Ack, *, alone: bool) -> bool:
-        """Whether a store has the entry that was acknowledged: one that counted then, or has got it before its mark.
+    def _lives_on(self, url: str, ack: Ack, chain: str, *, alone: bool) -> bool:
+        """Whether a store has the entry that `chain` lacks: it counted for the acknowledgement, or has got it in time.
 
-        `alone`: whether it also has all that leads to the entry.
+        In time is before the mark of the restore. A store that a fault has taken it from must have got it before the
+        restored chain began. `alone`: whether the store also has all that leads to the entry.
         """
-        store = self.stores[url]
+        store, began = self.stores[url], self.began[chain].step
         before = self._marked_at(store, ack.chain, ack.n)
+        if before is None and store.hurt_at > began:
+            before = began
         if alone:
             return self.whole_to(store, ack.chain, before) >= ack.n
         if url in ack.holders and max(store.hurt_at, store.flipped_at) < 0:

@@ -47,7 +47,7 @@ class Place(DictStore):
     def add(self, key: str, body: bytes) -> bool:
         if key in self.bodies:
             return False
-        self._set(key, body)
+        self._set(key, body, self._step())
         return True
 
     def drop(self, key: str) -> None:
@@ -57,6 +57,10 @@ class Place(DictStore):
     def keys(self, prefix: str) -> list[str]:
         begin = bisect_left(self._sorted, prefix)
         return list(takewhile(lambda key: key.startswith(prefix), islice(self._sorted, begin, None)))
+
+    def has_had(self, key: str, before: int | None) -> bool:
+        """Whether an object is there, and was put before that step, if there is one."""
+        return key in self.bodies and (before is None or self.put_at[key] < before)
 
     # ---- faults ---------------------------------------------------------------------------------
 
@@ -83,9 +87,9 @@ class Place(DictStore):
         kept, self._log = self._log[:keep], []
         self.bodies.clear()
         self._sorted.clear()
-        for _, key, body in kept:
+        for step, key, body in kept:
             if body is not None:
-                self._set(key, body)
+                self._set(key, body, step if before.get(key) == body else self._step())  # or it was flipped
             elif key in self.bodies:
                 self._drop(key)
         self.hurt_at = self._step()
@@ -105,11 +109,11 @@ class Place(DictStore):
         self.flipped_at = self._step()
         return key
 
-    def _set(self, key: str, body: bytes) -> None:
+    def _set(self, key: str, body: bytes, step: int) -> None:
         self.bodies[key] = body
-        self.put_at[key] = self._step()
+        self.put_at[key] = step
         insort(self._sorted, key)
-        self._log.append((self._step(), key, body))
+        self._log.append((step, key, body))
 
     def _drop(self, key: str) -> None:
         del self.bodies[key]
