@@ -72,6 +72,7 @@ FEATURES = {
     "verify": ("Job verify", ""),
     "produce": ("Job produce: files and tables to a topic", "on 4.0 values of named JSON fields need pandas"),
     "materialize": ("Job materialize: a topic to a Delta table", "Delta Lake has no package for 4.3 yet"),
+    "mirror": ("Job mirror: topics of a Kafka cluster, also compared with Kafka", ""),
     "py_files": ("The package by `--py-files`", ""),
     "connect": ("Spark Connect", ""),
 }

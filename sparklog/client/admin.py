@@ -100,7 +100,7 @@ class Admin:
         self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
 
     def promote_topic(self, name: str, ends: Mapping[int, int] | None = None) -> None:
-        """Make an ordinary topic of a mirrored one, for good: its mirror is fenced, and all others may write to it.
+        """Turn a mirror topic into an ordinary one, permanently: the mirror job is fenced, and other writers may write.
 
         `ends` maps partitions to the offsets of their next records, at or above their next offsets; by default they
         continue there. Give Kafka's end offsets, and later records have the offsets that they would have in Kafka.
@@ -213,7 +213,7 @@ class Admin:
 
 
 def promotion_of(state: ClusterState, topic: Topic, ends: Mapping[int, int]) -> PromoteTopic:
-    """Return the command that promotes a mirrored topic. `ends`: see `Admin.promote_topic`.
+    """Return the command that promotes a mirror topic. `ends`: see `Admin.promote_topic`.
 
     Raises UnknownTopicOrPartition.
     """

@@ -147,7 +147,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         `consumed` = (group, offsets): the rows were made from the records below these offsets. The call commits the
         offsets to the group in the same commit, as `commit_offsets` would.
         `write_id`: a label of the write in the chain.
-        `keep_offsets`: for a mirrored topic, which takes nothing else. Each row names its `partition` and the `offset`
+        `keep_offsets`: for a mirror topic, which takes nothing else. Each row names its `partition` and the `offset`
         that it keeps. If its `timestampType` is 1, its timestamp is the append time in Kafka. The offsets of a
         partition ascend from its next offset on; those without a row stay empty.
         `ends`: with `keep_offsets`, maps partitions to the offset after the last one that this call covers, if offsets
@@ -171,7 +171,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         if producer is not None:
             check_partition_named(rows)
         if ends is not None and not keep_offsets:
-            raise InvalidInput("ends are given only with keep_offsets, which writes to a mirrored topic")
+            raise InvalidInput("ends are given only with keep_offsets, which writes to a mirror topic")
         if keep_offsets and topic is None:
             raise InvalidInput("keep_offsets writes to one topic: give its name")
         kept = KeptOffsets.of(rows, ends or {}) if keep_offsets else None

@@ -1,6 +1,6 @@
 """Commands: requested changes. `decide` turns a command into records, or refuses it.
 
-An append asks for particular offsets only in a mirrored topic (`NewSlice.offsets`). Commands name topics by id, so a
+An append asks for particular offsets only in a mirror topic (`NewSlice.offsets`). Commands name topics by id, so a
 command that was begun for a topic that has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
 """
 
@@ -109,7 +109,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
 
 
 class PromoteTopic(msgspec.Struct, frozen=True, tag="promote-topic"):
-    """Make an ordinary topic of a mirrored one. It can't become a mirrored topic again.
+    """Turn a mirror topic into an ordinary one. It can't become a mirror topic again.
 
     `ends[p]`: the offset of the next record of partition p, at or above its next offset now; if it is above, the
     offsets between stay empty. Each partition begins a new leader epoch at this offset, which fences the appends that
@@ -152,7 +152,7 @@ class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Append the slices of uploaded objects to their partitions: all slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. In a mirrored topic, the slices name them; such an
+    Offsets follow the order of `slices` within each partition. In a mirror topic, the slices name them; such an
     append needs acks=all without `pull`, and neither sequences nor a `fence`. `epochs` has one row for each partition
     written to. `application` identifies the write as one version of an application (`txnAppId` and `txnVersion`).
     `label` is the author's own label for it (`writeId`), which need not be unique. `keyless`: the topics that get

@@ -175,7 +175,7 @@ class DuplicateResource(InvalidInput):
 class OffsetOutOfRange(InvalidInput):
     """An offset is outside the range that the request allows, mostly from the log start to the high watermark.
 
-    An append to a mirrored topic begins exactly at the next offset of the partition.
+    An append to a mirror topic begins exactly at the next offset of the partition.
     """
 
     code = "OFFSET_OUT_OF_RANGE"
@@ -184,7 +184,7 @@ class OffsetOutOfRange(InvalidInput):
 class PolicyViolation(InvalidInput):
     """The topic does not allow this operation.
 
-    A mirrored topic takes only appends that name their offsets, and no other topic takes these. Deletion by offset
+    A mirror topic takes only appends that name their offsets, and no other topic takes these. Deletion by offset
     needs `delete` in `cleanup.policy`, and a rewrite that drops records needs `compact`. A topic with records can't be
     replaced or overwritten.
     """

@@ -129,7 +129,7 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
 class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) that one append wrote in a partition, with the stored bytes of their batches.
 
-    `empty`: the number of these offsets that got no record, in a mirrored topic.
+    `empty`: the number of these offsets that got no record, in a mirror topic.
     """
 
     topic_id: TopicId

@@ -104,7 +104,7 @@ class Topic(msgspec.Struct, frozen=True):
     """A topic. `config` has only the keys that were set.
 
     `stores` have replicas of the topic, or once had some: copies of its objects may be there. `mirror_of`: the Kafka
-    topic that a mirrored topic mirrors; None for all other topics, also for one that was promoted. `promoted_from`: the
+    topic that a mirror topic mirrors; None for all other topics, also for one that was promoted. `promoted_from`: the
     Kafka topic that a promoted topic mirrored: offsets from before the promotion are those of Kafka.
     """
 
@@ -119,7 +119,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     @property
     def kafka_topic(self) -> KafkaTopic | None:
-        """The Kafka topic whose offsets the records have that the topic mirrors, or mirrored before its promotion."""
+        """The Kafka topic that this one mirrors, or mirrored until its promotion: the records have its offsets."""
         return self.mirror_of or self.promoted_from
 
     def on(self, stores: Iterable[StoreId]) -> Topic:

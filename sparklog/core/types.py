@@ -121,7 +121,7 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     the object hold `batches` whole batches, whose rows in the object's index file begin at `first_batch`. Timestamps
     are microseconds since the epoch, UTC. In Java, WrittenIndex writes these fields in this order, up to `producer`.
 
-    Only in a mirrored topic, a slice names its `offsets` and its `timestamp_source`. Its range begins at the next
+    Only in a mirror topic, a slice names its `offsets` and its `timestamp_source`. Its range begins at the next
     offset of the partition, and the offsets in it that have no record stay empty for ever. If there are such offsets,
     the object stores the offset of each record; without any, the slice is dense, and the object need not.
     """

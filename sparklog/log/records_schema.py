@@ -2,7 +2,7 @@
 
 Stored and read schemas have no dictionary, large or view types, because Spark compares schemas exactly. For the same
 reason all fields are nullable, except the column of offsets. Only compacted segments store that column, and objects of
-mirrored topics. The read schema is that of Spark's Kafka source.
+mirror topics. The read schema is that of Spark's Kafka source.
 """
 
 from __future__ import annotations

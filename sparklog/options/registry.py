@@ -173,7 +173,7 @@ _DECLARED: Final = (
             _LONG,
             None,
             "The most offsets in a micro-batch. Partitions share them in proportion to what is new in each, and each "
-            "with something new gets at least one. Offsets without a record (of compacted or mirrored topics) don't "
+            "with something new gets at least one. Offsets without a record (of compacted or mirror topics) don't "
             "count; inside a slice that has such offsets, its records count as evenly spread.",
             minimum=1,
         ),

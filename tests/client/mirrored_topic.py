@@ -1,4 +1,4 @@
-"""A mirrored topic on real stores, beside a model of it: what is at each offset."""
+"""A mirror topic on real stores, beside a model of it: what is at each offset."""
 
 from __future__ import annotations
 

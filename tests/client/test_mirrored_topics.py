@@ -1,4 +1,4 @@
-"""Mirrored topics: records keep the offsets that they have in Kafka, through rolls, compaction and retention."""
+"""Mirror topics: records keep the offsets that they have in Kafka, through rolls, compaction and retention."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def rows_at(*offsets: int, **columns: Any) -> pa.Table:
     ("rows", "more", "error", "text"),
     [
         (rows_at(4), {}, OffsetOutOfRange, "t-0: wanted offsets from the next offset 5 on, found 4"),
-        (rows_at(7).append_column("x", [[1]]), {"ends": {0: 7}}, InvalidInput, "an end behind the last row, from 8 on"),
+        (rows_at(7).append_column("x", [[1]]), {"ends": {0: 7}}, InvalidInput, "an end after the last row, from 8 on"),
         (rows_at(7), {"ends": {1: 9}}, InvalidInput, r"wanted partitions of t that have rows here, found \[1\]"),
         (rows_at(7), {"acks": 1}, InvalidRequiredAcks, "acks=all"),
         (rows_at(7), {"replication": "pull"}, InvalidRequiredAcks, "replication=pull"),

@@ -1,4 +1,4 @@
-"""The wheel, installed by pip into an empty environment: the README runs on each Spark without the source."""
+"""The wheel, installed by the README's lines into an empty environment: its snippets run on each Spark there."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from tests.docs.readme_snippets import check_snippets
 from tests.spark_versions import lock_of
 from tests.sparks import VERSIONS
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPET = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("spark", [spark for spark in VERSIONS if spark != "3.5"])  # which `sparklog[spark]` takes
 def test_the_readme_runs_on_the_installed_wheel(dist: Path, tmp_path: Path, spark: str) -> None:
-    (wheel,), (jobs,) = dist.glob("*.whl"), dist.glob("sparklog-jobs-*.zip")
+    (jobs,) = dist.glob("sparklog-jobs-*.zip")
     environment = tmp_path / ".venv"
     try:
-        install(wheel, environment, tmp_path, spark)
+        install(dist, environment, tmp_path, spark)
         shown = "import pyspark, sparklog; print(sparklog.__file__, pyspark.__version__)"
         ran = subprocess.run(
             [environment / "bin" / "python", "-c", shown], cwd=tmp_path, check=True, capture_output=True, text=True
@@ -39,14 +42,25 @@ def test_the_readme_runs_on_the_installed_wheel(dist: Path, tmp_path: Path, spar
         shutil.rmtree(environment, ignore_errors=True)  # 900 MB
 
 
-def install(wheel: Path, environment: Path, scratch: Path, spark: str) -> None:
-    """As the README says. Without pins pip would take the newest of everything, also to build pyspark."""
+def test_the_line_without_spark_installs_what_needs_none(dist: Path, tmp_path: Path) -> None:
+    environment = tmp_path / ".venv"
+    install(dist, environment, tmp_path, VERSIONS[-1], "sparklog")
+    snippet = SNIPPET.findall(README)[0].replace("/tmp/sparklog-readme", f"{tmp_path}/cluster")
+    ran = subprocess.run([environment / "bin" / "python", "-c", snippet], check=True, capture_output=True, text=True)
+    assert "[b'2 cups', b'1 spoon']" in ran.stdout
+
+
+def install(dist: Path, environment: Path, scratch: Path, spark: str, package: str = "sparklog[spark]") -> None:
+    """Run the README's line for this package where dist/ is what `make dist` has made.
+
+    Without pins pip would take the newest of everything, also to build pyspark.
+    """
+    (line,) = re.findall(rf'^(pip install "{re.escape(package)} @ [^"]+")', README, re.MULTILINE)
+    (scratch / "dist").symlink_to(dist)
     pins = scratch / "pins.txt"
     locks = (lock_of(spark), ROOT / "requirements" / "build.lock")
     # pip wants no hashes here: it would then ask for pins in the wheel itself.
     pins.write_text("".join(re.sub(r" \\\n +--hash=\S+", "", lock.read_text(encoding="utf-8")) for lock in locks))
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, f"sparklog[spark] @ {wheel.as_uri()}"], check=True, env=os.environ | {"PIP_CONSTRAINT": str(pins)}
-    )
+    own = {"PATH": f"{environment}/bin{os.pathsep}{os.environ['PATH']}", "PIP_CONSTRAINT": str(pins), "PIP_QUIET": "1"}
+    subprocess.run(["bash", "-ec", line], cwd=scratch, check=True, env=os.environ | own)

@@ -1,4 +1,4 @@
-"""A mirrored topic with replicas on stores a, b and c, whose state is made by commands alone."""
+"""A mirror topic with replicas on stores a, b and c, whose state is made by commands alone."""
 
 from __future__ import annotations
 

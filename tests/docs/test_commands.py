@@ -42,6 +42,7 @@ RUN_BY = {
     "docs/replication.md": "tests/docs/test_replication.py",
     "docs/security.md": "tests/docs/test_security.py",
     "docs/http.md": "tests/docs/test_http.py",
+    "docs/jvm.md": "tests/docs/test_jvm.py",
     "docs/moving.md": "tests/spark/mirror/test_moving_page.py",
     "docs/streams.md": "tests/spark/stream/test_spark_home.py",
 }

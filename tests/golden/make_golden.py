@@ -158,7 +158,7 @@ def stream(cluster: Cluster) -> None:
 
 
 def mirror(cluster: Cluster) -> None:
-    """Mirrored topics with empty offsets in append objects and in segments, in a snapshot; a promotion behind it."""
+    """Mirror topics with empty offsets in append objects and in segments, in a snapshot; a promotion behind it."""
     for name in ("mirrored", "promoted"):
         topic = MirroredTopic(cluster, name=name).create()
         topic.append([3, 4, 9], end=12)

@@ -1,4 +1,4 @@
-"""Guards of mirrored topics: offsets that appends name, and the promotion."""
+"""Guards of mirror topics: offsets that appends name, and the promotion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STREAM: Final = "tests/spark/stream/test_stream_reader.py"
 GUARDS: Final = (
     Guard(
         "mirror-writes-once",
-        "An append to a mirrored topic that begins below the next offset is refused: its records are there already.",
+        "An append to a mirror topic that begins below the next offset is refused: its records are there already.",
         _DECIDE,
         "        if start != next_offsets[key]:",
         "        if start > next_offsets[key]:",
@@ -40,7 +40,7 @@ GUARDS: Final = (
     ),
     Guard(
         "mirror-takes-named-offsets-only",
-        "A mirrored topic refuses appends that name no offsets: they would take offsets that Kafka's records have.",
+        "A mirror topic refuses appends that name no offsets: they would take offsets that Kafka's records have.",
         _DECIDE,
         "    if mirror_of is not None and not named:",
         "    if False:",
@@ -48,7 +48,7 @@ GUARDS: Final = (
     ),
     Guard(
         "named-offsets-mirrored-only",
-        "Only a mirrored topic takes appends that name offsets: a mirror that was promoted is out.",
+        "Only a mirror topic takes appends that name offsets: a mirror that was promoted is out.",
         _DECIDE,
         "    if mirror_of is None and named:",
         "    if False:",
@@ -168,7 +168,7 @@ GUARDS: Final = (
     ),
     Guard(
         "promotion-once",
-        "Only a mirrored topic is promoted.",
+        "Only a mirror topic is promoted.",
         _TOPICS,
         "    if topic.mirror_of is None:",
         "    if False:",
@@ -192,7 +192,7 @@ GUARDS: Final = (
     ),
     Guard(
         "mirror-source",
-        "A mirrored topic names the whole source: its cluster, its topic and the topic's id.",
+        "A mirror topic names the whole source: its cluster, its topic and the topic's id.",
         _TOPICS,
         "        if not 1 <= len(text) <= MAX_LENGTH or not text.isprintable() or text != text.strip():",
         "        if False:",
@@ -267,7 +267,7 @@ GUARDS: Final = (
     ),
     Guard(
         "mirror-refused-where-sent",
-        "A producer refuses a record to a mirrored topic before it waits: it would fail the others of its flush.",
+        "A producer refuses a record to a mirror topic before it waits: it would fail the others of its flush.",
         "sparklog/client/producer/targets.py",
         "        check_takes(topic, known.mirror_of, named=False)",
         "        check_takes(topic, None, named=False)",

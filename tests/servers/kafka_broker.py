@@ -61,7 +61,8 @@ class KafkaBroker:
         self._port = free_port()
         settings = self._folder / "server.properties"
         settings.write_text(self._properties(controller_port=free_port()))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        random = b"\0" + uuid.uuid4().bytes[1:]  # an id that began with "-" would be taken for an option
+        cluster_id = base64.urlsafe_b64encode(random).rstrip(b"=").decode()
         format_command = ["kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings)]
         if self._run(class_path, *format_command).wait(_READY_TIMEOUT_S) != 0:
             raise RuntimeError(f"Kafka's folder can't be formatted: {self._end_of_log()}")

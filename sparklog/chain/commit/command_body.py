@@ -1,7 +1,7 @@
 """The body of a large append: its objects and slices, in an immutable Arrow object of its own.
 
 An entry with many thousand slices would be slow for every reader, so it names this object instead
-(`AppendedByReference`). The body has only the offsets that slices of mirrored topics name: readers compute all others
+(`AppendedByReference`). The body has only the offsets that slices of mirror topics name: readers compute all others
 from the state before the entry.
 """
 
@@ -51,7 +51,7 @@ _SPAN_COLUMNS = (
     ("first_sequence", "int32"),
     ("last_sequence", "int32"),
 )
-_NAMED_COLUMNS = (  # of a mirrored topic
+_NAMED_COLUMNS = (  # of a mirror topic
     ("start", "int64"),
     ("end", "int64"),
     ("timestamp_source", "int8"),

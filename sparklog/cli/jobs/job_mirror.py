@@ -8,8 +8,8 @@ import typer
 
 from sparklog.cli.jobs.job_run import DRY_RUN, REPORT, run_on_spark
 from sparklog.cli.output import ending
+from sparklog.cli.properties_file import read_properties
 from sparklog.core.errors import InvalidOption
-from sparklog.host.properties_file import read_properties
 
 if TYPE_CHECKING:
     from sparklog.maintenance.job_report import JobReport
@@ -36,12 +36,12 @@ def mirror(
         False, "--follow", help="Also copy what Kafka gets later, until Ctrl-C, instead of ending once all is copied."
     ),
     max_records: int = typer.Option(
-        5_000_000, metavar="N", min=1, help="The maximum of records of one partition in one append."
+        5_000_000, metavar="N", min=1, help="Maximum records of a partition in one append."
     ),
     fail_on_data_loss: bool = typer.Option(
         True,
         "--fail-on-data-loss/--no-fail-on-data-loss",
-        help="Stop if Kafka removed records before they were copied, or leave their offsets empty.",
+        help="Fail a partition if Kafka removed records before they were copied, or leave their offsets empty.",
     ),
     verify: bool = typer.Option(
         False, "--verify", help="Copy nothing: compare what is here with Kafka, and name the first difference."
@@ -54,9 +54,10 @@ def mirror(
     The topics here are created, and take no other writes until sparklog topic promote. Spark needs Kafka's Java client:
     see docs/moving.md.
     """
-    if not topic and pattern is None:
-        raise InvalidOption("wanted --topic or --pattern, found neither")
-
+    if verify and (follow or not fail_on_data_loss):
+        raise InvalidOption(
+            "wanted --verify without --follow and --no-fail-on-data-loss: it compares what both sides have"
+        )
     settings = {} if kafka_config is None else read_properties("--kafka-config", kafka_config)
     kafka = {**settings, "bootstrap.servers": bootstrap_servers}
 

@@ -8,9 +8,9 @@ import typer
 
 from sparklog.cli.common_options import settings
 from sparklog.cli.output import connect, done, ending, json_row
+from sparklog.cli.properties_file import read_properties
 from sparklog.core.describe.readable import counted, text_table
-from sparklog.core.errors import InvalidOption
-from sparklog.host.properties_file import read_properties
+from sparklog.core.errors import InvalidOption, NonEmptyGroup
 
 if TYPE_CHECKING:
     from sparklog.client.groups.kafka_groups import ImportedOffset
@@ -24,13 +24,13 @@ EPILOG = ending(
 def import_groups(
     group: list[str] = typer.Argument(None, metavar="[GROUP]...", help="The groups, by their ids in Kafka."),
     from_kafka: str = typer.Option(..., "--from-kafka", metavar="HOST:PORT[,…]", help="The addresses of brokers."),
-    everything: bool = typer.Option(False, "--all", help="All groups that have committed offsets of mirrored topics."),
+    everything: bool = typer.Option(False, "--all", help="All groups that have committed offsets of mirror topics."),
     topic: list[str] = typer.Option(
         [],
         "--topic",
         "-t",
         metavar="T",
-        help="Only this topic; may be given several times. Default: all topics that are or were mirrored.",
+        help="Only this topic; may be given several times. Default: all topics that are mirrors, or were.",
     ),
     kafka_config: str | None = typer.Option(
         None,
@@ -43,8 +43,9 @@ def import_groups(
 ) -> None:
     """Take over the committed offsets of groups of Kafka. Without --execute, only show the plan.
 
-    The groups must have no active members here. An offset beyond the mirror becomes the end here: import again once
-    the mirror has caught up, as often as needed, and a last time when the consumers in Kafka have stopped.
+    A group must have no members here; with --all, those that have some are left alone: they have moved already. An
+    offset beyond the mirror becomes the end here: import again once the mirror has caught up, as often as needed, and a
+    last time when the consumers in Kafka have stopped.
     """
     from sparklog.client.groups.kafka_groups import KafkaGroups, import_commands, planned_import
 
@@ -58,8 +59,15 @@ def import_groups(
         by_group = kafka.offsets(groups)
         state = cluster.connection.newest_state()
         rows: list[ImportedOffset] = []
+        active: list[str] = []
         for name, offsets in by_group.items():
-            of_group = planned_import(state, cluster_id, name, offsets, topic, back=back)
+            try:
+                of_group = planned_import(state, cluster_id, name, offsets, topic, back=back)
+            except NonEmptyGroup:
+                if not everything:
+                    raise
+                active.append(name)
+                continue
             if not everything or any(row.taken for row in of_group):
                 rows += of_group
         if execute:
@@ -69,5 +77,8 @@ def import_groups(
     table = [json_row(row) for row in rows]
     if not settings.json and table:
         print(text_table(table))
+    if not settings.json and active:
+        print(f"left alone, because they have members here: {', '.join(active)}")
     what = f"{counted(changed, 'offset')} of {counted(len({row.group for row in rows}), 'group')}"
-    done(f"imported {what}" if execute else f"would import {what}: add --execute", {"rows": table, "executed": execute})
+    sentence = f"imported {what}" if execute else f"would import {what}: add --execute"
+    done(sentence, {"rows": table, "active": active, "executed": execute})

@@ -244,7 +244,7 @@ def promote(
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Make an ordinary topic of a mirrored one, for good. Its mirror is fenced, and all others may write to it.
+    """Turn a mirror topic into an ordinary one, permanently. The mirror job is fenced, and other writers may write.
 
     Each partition continues at its end in a new leader epoch. The offsets between its log end and a higher --end stay
     empty.

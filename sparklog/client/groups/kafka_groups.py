@@ -24,13 +24,6 @@ from sparklog.host.extras import needed
 TIMEOUT_S: Final = 30.0
 
 
-class KafkaOffset(msgspec.Struct, frozen=True):
-    """An offset that a group has committed in Kafka, with its metadata."""
-
-    offset: int
-    metadata: str = ""
-
-
 class ImportedOffset(msgspec.Struct, frozen=True):
     """A row of the plan: the offset in Kafka, and those of the group here before and after. `note`: why they differ.
 
@@ -51,15 +44,15 @@ def planned_import(
     state: ClusterState,
     cluster_id: str,
     group: str,
-    offsets: Mapping[Place, KafkaOffset],
+    offsets: Mapping[Place, int],
     topics: Collection[str],
     *,
     back: bool,
 ) -> list[ImportedOffset]:
     """Plan the import of a group: a row for each of its offsets, ordered by topic and partition.
 
-    `cluster_id`: that of Kafka. Only offsets of topics that mirror that cluster are taken, or mirrored it before they
-    were promoted; if `topics` has any, only of these. An offset beyond the mirror becomes the end here. With `back`, an
+    `cluster_id`: that of Kafka. Takes offsets only of topics that mirror this cluster, or did before their promotion;
+    if `topics` is not empty, only of these. An offset beyond the mirror becomes the end here. With `back`, an
     offset may be lower than the one here. Raises NonEmptyGroup if the group has members here.
     """
     known = state.groups.get(group)
@@ -77,7 +70,7 @@ def _row(
     cluster_id: str,
     group: str,
     place: Place,
-    kafka: KafkaOffset,
+    kafka: int,
     before: Offset | None,
     topics: Collection[str],
     *,
@@ -86,7 +79,7 @@ def _row(
     name, number = place
 
     def row(after: int | None, note: str = "", *, taken: bool = True) -> ImportedOffset:
-        return ImportedOffset(group, name, number, kafka.offset, before, after, note, taken)
+        return ImportedOffset(group, name, number, kafka, before, after, note, taken)
 
     topic_id = state.topic_ids.get(name)
     if topics and name not in topics:
@@ -95,24 +88,24 @@ def _row(
         return row(None, "no such topic here: mirror it first", taken=False)
     topic = state.topics[topic_id]
     if topic.kafka_topic is None:
-        return row(None, "no mirror of a topic in Kafka", taken=False)
+        return row(None, "no mirror of a Kafka topic", taken=False)
     if topic.kafka_topic.cluster_id != cluster_id:
         return row(None, f"mirrors Kafka cluster {topic.kafka_topic.cluster_id}, this is {cluster_id}", taken=False)
     if number >= topic.partitions:
         return row(None, "no such partition here: mirror it first")
     partition = state.partitions_of(topic)[number]
-    after, note = kafka.offset, ""
+    after, note = kafka, ""
     if after > partition.high_watermark:
-        after, note = partition.high_watermark, "the mirror is behind: import again once it has caught up"
+        after, note = partition.high_watermark, "beyond the end of the mirror: import again after its next run"
     if after < partition.log_start:
         after, note = partition.log_start, "the log starts later"
     if before is not None and after < before and not back:
-        return row(None, "is further here: --back takes Kafka's offset all the same")
+        return row(None, "kept: the group is further ahead here (--back takes Kafka's offset)")
     return row(None if after == before else after, note)
 
 
-def import_commands(state: ClusterState, rows: Iterable[ImportedOffset], metadata: str = "") -> Iterator[CommitOffsets]:
-    """Yield the commands that make a plan true, each for a part of one group."""
+def import_commands(state: ClusterState, rows: Iterable[ImportedOffset]) -> Iterator[CommitOffsets]:
+    """Yield the commands that carry out a plan, each for a part of one group."""
     by_group: dict[str, dict[Place, int]] = {}
     for row in rows:
         if row.after is not None:
@@ -121,7 +114,7 @@ def import_commands(state: ClusterState, rows: Iterable[ImportedOffset], metadat
         places = sorted(offsets)
         for at in range(0, len(places), OFFSETS_PER_COMMIT):
             some = {place: offsets[place] for place in places[at : at + OFFSETS_PER_COMMIT]}
-            yield CommitOffsets(state.chain_id, group, rows_to_commit(state, some, metadata))
+            yield CommitOffsets(state.chain_id, group, rows_to_commit(state, some, ""))
 
 
 class KafkaGroups:
@@ -150,7 +143,7 @@ class KafkaGroups:
             listed = self._admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
         return sorted(group.group_id for group in listed.valid)
 
-    def offsets(self, groups: Sequence[str]) -> dict[str, dict[Place, KafkaOffset]]:
+    def offsets(self, groups: Sequence[str]) -> dict[str, dict[Place, int]]:
         """The committed offsets of each group, of all if none is named. Raises GroupIdNotFound if one is not there.
 
         librdkafka 2.16 crashes if it is asked for the offsets of a group that does not exist.
@@ -160,19 +153,15 @@ class KafkaGroups:
         known = self.names()
         missing = sorted(set(groups) - set(known))
         if missing:
-            raise GroupIdNotFound(f"wanted groups of Kafka, found none with the id {', '.join(missing)}")
-        offsets: dict[str, dict[Place, KafkaOffset]] = {}
+            raise GroupIdNotFound(f"Kafka has no group {', '.join(missing)}")
+        offsets: dict[str, dict[Place, int]] = {}
         for group in groups or known:  # a request takes one group
             with _kafka_errors():
                 asked = self._admin.list_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group)], request_timeout=TIMEOUT_S
                 )
                 listed = asked[group].result().topic_partitions or ()
-            offsets[group] = {
-                (row.topic, row.partition): KafkaOffset(row.offset, row.metadata or "")
-                for row in listed
-                if row.offset >= 0
-            }
+            offsets[group] = {(row.topic, row.partition): row.offset for row in listed if row.offset >= 0}
         return offsets
 
 
@@ -186,5 +175,6 @@ def _kafka_errors() -> Iterator[None]:
     except KafkaException as error:
         reason = error.args[0]
         code = reason.name().lstrip("_")  # librdkafka's own begin so
-        kind = classes_by_code().get(code, RequestTimedOut if reason.retriable() else SparklogError)
-        raise kind(f"Kafka: {code}: {reason.str()}") from error
+        known = classes_by_code().get(code)
+        kind = known or (RequestTimedOut if reason.retriable() else SparklogError)
+        raise kind(f"Kafka: {reason.str()}" if known else f"Kafka: {code}: {reason.str()}") from error

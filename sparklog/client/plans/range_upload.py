@@ -18,7 +18,7 @@ from sparklog.log.write.range_writer import RangeWriter
 class RangeUpload:
     """Uploads a range that begins at `next_offset`. Call `add` any number of times, then `finish`; or `drop`.
 
-    The plan is that of a write to one mirrored topic. Raises PolicyViolation if it is not mirrored, NoReplicaOnline if
+    The plan is that of a write to one mirror topic. Raises PolicyViolation if it is not mirrored, NoReplicaOnline if
     the partition has no store to upload to, and the stores' errors.
     """
 

@@ -62,7 +62,7 @@ def upload_task_rows(
 
     `sticky`: a number that chooses the first partition for records without a key. If a write has several tasks, each
     gives a different number. `stores`: by default opened from the addresses in the plan. `kept`: the offsets that the
-    records of these batches keep, in the mirrored topic of the plan; None if they get new ones. Raises InvalidInput and
+    records of these batches keep, in the mirror topic of the plan; None if they get new ones. Raises InvalidInput and
     its subclasses (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted
     topic), NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After
     an error, uploaded objects stay as orphans.

@@ -53,7 +53,7 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     `store_sets`: the different sets of stores to which partitions are written. `set_of[p]`: the index of partition p's
     set in `store_sets`; `set_of` is empty if all partitions have the same set. `needs_key`: the topic is compacted.
     `oldest_us`, `newest_us`: limits of the records' timestamps, in microseconds; None: no limit. `mirror_of`: the Kafka
-    topic that a mirrored topic mirrors. `next_offsets[p]`: the next offset of its partition p; () for all other topics.
+    topic that a mirror topic mirrors. `next_offsets[p]`: the next offset of its partition p; () for all other topics.
     """
 
     topic_id: TopicId

@@ -154,7 +154,7 @@ class SendableTopics:
         """Look the topic up in `state`, or in the newest state if it is not there or mirrored there; cache and return
         it.
 
-        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), PolicyViolation (a mirrored one),
+        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), PolicyViolation (a mirror topic),
         InvalidInput.
         """
         if not isinstance(topic, str):

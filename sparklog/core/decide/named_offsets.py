@@ -1,6 +1,6 @@
-"""Checks the offsets that an append to a mirrored topic names.
+"""Checks the offsets that an append to a mirror topic names.
 
-A mirrored topic has the records of a Kafka topic under Kafka's own offsets. An append says for each slice which range
+A mirror topic has the records of a Kafka topic under Kafka's own offsets. An append says for each slice which range
 of offsets it covers, and the range begins exactly at the next offset of its partition. So no record can be written
 twice, and none can be left out because a later append was faster. Offsets of a range that have no record in Kafka
 (compacted or aborted records, transaction markers) stay empty.
@@ -56,11 +56,11 @@ def check_named_offsets(
         return
     if command.acks is not Acks.ALL or command.pull:
         raise InvalidRequiredAcks(
-            "an append to a mirrored topic needs acks=all on every in-sync store, so that an election can't undo it; "
+            "an append to a mirror topic needs acks=all on every in-sync store, so that an election can't undo it; "
             f"found acks={command.acks.name.lower()}" + (" with replication=pull" if command.pull else "")
         )
     if command.fence is not None:
-        raise InvalidInput("an append to a mirrored topic is no transaction of a producer, found one with a fence")
+        raise InvalidInput("an append to a mirror topic is no transaction of a producer, found one with a fence")
     next_offsets: dict[TopicPartition, Offset] = {key: value.next_offset for key, value in replicas_of.items()}
     for slice_ in command.slices:
         assert slice_.offsets is not None
@@ -78,10 +78,10 @@ def check_named_offsets(
                 f"{place}: wanted at most one record per offset, found {slice_.records:,} in [{start}, {end})"
             )
         if slice_.producer is not None:
-            raise InvalidInput(f"{place}: an append to a mirrored topic has no sequences, found {slice_.producer}")
+            raise InvalidInput(f"{place}: an append to a mirror topic has no sequences, found {slice_.producer}")
         if slice_.timestamp_source not in _IN_COLUMN:
             raise InvalidInput(
-                f"{place}: wanted the timestamps of a mirrored topic in their column, found a slice of source "
+                f"{place}: wanted the timestamps of a mirror topic in their column, found a slice of source "
                 f"{slice_.timestamp_source!r}"
             )
         next_offsets[key] = end

@@ -216,14 +216,14 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tu
 
 
 def decide_promote_topic(state: ClusterState, command: PromoteTopic) -> tuple[Record, ...]:
-    """Make an ordinary topic of a mirrored one: each partition continues at its end, in a new leader epoch.
+    """Turn a mirror topic into an ordinary one: each partition continues at its end, in a new leader epoch.
 
     Raises PolicyViolation if the topic is not mirrored, InvalidInput unless there is one end for each partition, and
     the errors of `promoted` for the first partition that refuses.
     """
     topic = existing_topic(state, command.topic_id)
     if topic.mirror_of is None:
-        raise PolicyViolation(f"wanted a mirrored topic to promote, found {topic.name}, which mirrors no Kafka topic")
+        raise PolicyViolation(f"wanted a mirror topic to promote, found {topic.name}, which mirrors no Kafka topic")
     if len(command.ends) != topic.partitions:
         raise InvalidInput(
             f"topic {topic.name} has {counted(topic.partitions, 'partition')}: wanted an end for each of them, found "
@@ -245,7 +245,7 @@ def _check_mirror(source: KafkaTopic) -> None:
     for what, text in (("cluster id", source.cluster_id), ("topic id", source.topic_id)):
         if not 1 <= len(text) <= MAX_LENGTH or not text.isprintable() or text != text.strip():
             raise InvalidInput(
-                f"a mirrored topic names the {what} of its Kafka topic: wanted 1 to {MAX_LENGTH} printable characters "
+                f"a mirror topic names the {what} of its Kafka topic: wanted 1 to {MAX_LENGTH} printable characters "
                 f"without a space at either end, found {text!r}"
             )
 

@@ -95,7 +95,7 @@ def _check_slice(new: NewSlice, owner: NewObject) -> None:
     is_named = new.offsets is not None
     if is_named != (new.timestamp_source is not None) or (is_named and owner.kind is ObjectKind.SEGMENT):
         raise InvalidInput(
-            f"only an append to a mirrored topic names offsets, with the source of its timestamps, found {new}"
+            f"only an append to a mirror topic names offsets, with the source of its timestamps, found {new}"
         )
     if new.producer is not None:
         _check_span(new.producer, new.records)

@@ -108,7 +108,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     `records`, `size_bytes` and `segments` are sums over its partitions; `oldest_us` and `newest_us` are the smallest
     and the largest of their times. `replication_factor`: the number of replicas of its first partition. `mirror_of`:
-    the Kafka topic that a mirrored topic mirrors, with its cluster and its id; null for all other topics.
+    the Kafka topic that a mirror topic mirrors, with its cluster and its id; null for all other topics.
+    `promoted_from`: the one that it mirrored before it was promoted.
     """
 
     topic: str
@@ -122,6 +123,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     newest_us: int | None
     created_ms: int
     mirror_of: str | None
+    promoted_from: str | None
 
 
 class TopicRow(TopicSummary, frozen=True, kw_only=True):
@@ -250,6 +252,7 @@ def _summary(state: ClusterState, topic: Topic, contents: LogContents) -> TopicS
         newest_us=max((at_us for at_us in contents.newest_us if at_us is not None), default=None),
         created_ms=topic.created_ms,
         mirror_of=None if topic.mirror_of is None else str(topic.mirror_of),
+        promoted_from=None if topic.promoted_from is None else str(topic.promoted_from),
     )
 
 

@@ -45,8 +45,8 @@ def from_kafka(state: ClusterState, stored: KafkaOffsets) -> StreamPositions:
         topic = topic_of(state, name, advice="; the checkpoint is of Kafka: mirror the topic first (docs/moving.md)")
         if topic.kafka_topic is None:
             raise InvalidInput(
-                f"the checkpoint is of topic {name} in Kafka, and topic {name} here is no mirror of it, so its offsets "
-                "are others: begin with a new checkpointLocation, and choose the start with startingOffsets"
+                f"the checkpoint is of topic {name} in Kafka, and topic {name} here is no mirror of it, so the same "
+                "offsets are other records: begin with a new checkpointLocation, and choose its startingOffsets"
             )
         for number, offset in offsets.items():
             at[name, int(number)] = _position(state, topic, int(number), offset)

@@ -25,7 +25,7 @@ def next_piece(
 
     The piece has at least one offset, at most `most_offsets`, at most about `most_bytes` stored bytes, and offsets of
     at most MOST_SLICES slices. The bytes of a slice count as evenly spread over its offsets. If no slice has offsets in
-    the piece, it is longer: it covers the whole gap, for example that of a mirrored topic that was promoted.
+    the piece, it is longer: it covers the whole gap, for example that of a mirror topic that was promoted.
     """
     if down:
         piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)

@@ -19,7 +19,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
     """New values for fields of a partition's `Replication`. Unset fields stay as they are.
 
     The slices from `forgotten_from` on are forgotten, along with the sequences, results and application versions of
-    their writes (rule E4). `next_offset` is set only by the promotion of a mirrored topic.
+    their writes (rule E4). `next_offset` is set only by the promotion of a mirror topic.
     """
 
     topic_id: TopicId

@@ -1,4 +1,4 @@
-"""A mirrored topic becomes an ordinary one: a leader epoch begins behind the last offset of the mirror."""
+"""A mirror topic becomes an ordinary one: a leader epoch begins after the last offset of the mirror."""
 
 from __future__ import annotations
 

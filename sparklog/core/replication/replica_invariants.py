@@ -15,7 +15,7 @@ Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
 10. A new leader opens exactly the next epoch, at the next offset that the partition had before. If the leader stays,
-    the epoch may begin above that: a mirrored topic was promoted.
+    the epoch may begin above that: a mirror topic was promoted.
 11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
 12. The history has no epoch that it did not have before, except the one that a new leader opened.
 

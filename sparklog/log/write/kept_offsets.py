@@ -1,4 +1,4 @@
-"""The offsets that the rows of a write to a mirrored topic keep.
+"""The offsets that the rows of a write to a mirror topic keep.
 
 In each partition, rows of one kind of timestamp that follow each other are a run, and each run becomes slices of its
 own. If every offset of a run has a row, its records are stored as those of any other topic; otherwise their offsets are
@@ -78,7 +78,7 @@ class KeptOffsets:
         """Divide the rows into runs. `next_offsets[p]`: the next offset of partition p of the topic.
 
         Raises OffsetOutOfRange if offsets are below the next offset, UnknownTopicOrPartition, and InvalidInput if they
-        do not ascend, or if an end is not behind the last row.
+        do not ascend, or if an end is not after the last row.
         """
         most = len(next_offsets)
         outside = self.partitions[(self.partitions < 0) | (self.partitions >= most)]
@@ -136,7 +136,7 @@ class KeptOffsets:
         wanted = self.ends.get(partition, end)
         if not end <= wanted <= OFFSETS_END:
             raise InvalidInput(
-                f"{topic}-{partition}: wanted an end behind the last row, from {end} on, up to {OFFSETS_END}, found "
+                f"{topic}-{partition}: wanted an end after the last row, from {end} on, up to {OFFSETS_END}, found "
                 f"{wanted}"
             )
         return wanted

@@ -76,7 +76,7 @@ class RangeWriter:
     def finish(self, end: Offset) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
         """Publish the open object. Return all objects and slices, with their offsets up to `end`.
 
-        Empty offsets behind the last record are left to the next write if the last object stores no offsets.
+        Empty offsets after the last record are left to the next write if the last object stores no offsets.
         """
         self._close()
         slices = self._slices

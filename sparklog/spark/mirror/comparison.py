@@ -20,7 +20,10 @@ _SCHEMA: Final = pa.schema(  # any time, also one beyond those of Python
 
 
 class Compared(msgspec.Struct):
-    """The numbers of records, and of those that differ. `first`: the first difference, as a text."""
+    """The numbers of records, and of those that differ. `first`: the first difference, as text.
+
+    `first_changed`: the first of a record that both have.
+    """
 
     kafka: int = 0
     here: int = 0
@@ -28,6 +31,7 @@ class Compared(msgspec.Struct):
     only_here: int = 0
     changed: int = 0
     first: str | None = None
+    first_changed: str | None = None
 
 
 class Comparison:
@@ -48,7 +52,7 @@ class Comparison:
         self._compare(wanted, self._up_to(int(_offsets(wanted)[-1])))
 
     def end(self, end: Offset) -> Compared:
-        """Return what was counts. All records here that were not compared are below `end`, and Kafka lacks them."""
+        """Return the counts. All records here that were not compared are below `end`, and Kafka lacks them."""
         self._compare(_SCHEMA.empty_table(), self._up_to(end - 1))
         return self._counts
 
@@ -82,10 +86,17 @@ class Comparison:
         counts.only_here += len(ours) - len(common)
         changes = _changes(kafka.take(np.searchsorted(there, common)), here.take(np.searchsorted(ours, common)))
         counts.changed += len(changes)
-        firsts += [(int(common[at]), f"its {name} differs") for at, name in changes.items()]
-        if counts.first is None and firsts:
-            offset, what = min(firsts)
-            counts.first = f"offset {offset}: {what}"
+        of_changes = [(int(common[at]), f"its {name} differs") for at, name in changes.items()]
+        counts.first = counts.first or _earliest(firsts + of_changes)
+        counts.first_changed = counts.first_changed or _earliest(of_changes)
+
+
+def _earliest(differences: list[tuple[int, str]]) -> str | None:
+    """The one at the lowest offset, as text; None without any."""
+    if not differences:
+        return None
+    offset, what = min(differences)
+    return f"offset {offset}: {what}"
 
 
 def _comparable(rows: pa.RecordBatch) -> pa.Table:

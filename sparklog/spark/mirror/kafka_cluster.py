@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sparklog.core.errors import InvalidInput, NotFound, RequestTimedOut, SparklogError, classes_by_code
+from sparklog.core.errors import AccessRefused, InvalidInput, NotFound, RequestTimedOut, SparklogError, classes_by_code
 from sparklog.core.types import KafkaTopic, Offset
 from sparklog.spark.mirror.mirror_plan import FoundTopic, KafkaPartition
 
@@ -36,7 +36,7 @@ class KafkaCluster:
     """A Kafka cluster, for one thread. Close it, or use it as a context manager.
 
     `jvm`: the JVM of the driver, with Kafka's clients. `config`: that of Kafka's clients; it may have secrets, and is
-    never shown. Raises InvalidInput without Kafka's clients, and what Kafka says of the config.
+    never shown. Raises InvalidInput without Kafka's clients, and Kafka's error if they reject the config.
     """
 
     def __init__(self, jvm: Any, config: Mapping[str, str]) -> None:
@@ -44,8 +44,9 @@ class KafkaCluster:
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         if loader.getResource("org/apache/kafka/clients/admin/Admin.class") is None:
             raise InvalidInput(
-                "wanted Kafka's Java clients in Spark, found none: spark-submit --packages "
-                "org.apache.kafka:kafka-clients:VERSION, such as 3.9.1 (or --jars with this JAR)"
+                "wanted Kafka's Java client in Spark, found none: give spark-submit --packages "
+                "org.apache.kafka:kafka-clients:3.9.1; for sparklog job mirror, set "
+                'PYSPARK_SUBMIT_ARGS="--packages org.apache.kafka:kafka-clients:3.9.1 pyspark-shell"'
             )
         settings = jvm.java.util.HashMap()
         for key, value in config.items():
@@ -63,7 +64,7 @@ class KafkaCluster:
         """Close the connections. May be called twice."""
         self._admin.close()
 
-    def names(self, names: Sequence[str], pattern: str | None) -> list[str]:
+    def chosen_names(self, names: Sequence[str], pattern: str | None) -> list[str]:
         """Return these names, and those of all topics whose whole name matches the pattern, sorted.
 
         Kafka's internal topics match no pattern. Raises NotFound if there are no names, and Kafka's errors.
@@ -79,7 +80,7 @@ class KafkaCluster:
                 )
         return sorted(wanted)
 
-    def topic_id(self, name: str) -> KafkaTopic:
+    def identity(self, name: str) -> KafkaTopic:
         """Return the topic that has this name now. Raises UnknownTopicOrPartition if there is none, Kafka's errors."""
         with self._errors():
             described = self._get(self._admin.describeTopics([name]).allTopicNames())
@@ -104,6 +105,20 @@ class KafkaCluster:
             )
             for name, size in sizes.items()
         ]
+
+    def found(self, names: Sequence[str], fail: Callable[[str, SparklogError], None]) -> list[FoundTopic]:
+        """Return the topics with these names. An error that is about one of them is handed to `fail`, with its name.
+
+        Raises Kafka's other errors.
+        """
+        try:
+            return self.topics(names)
+        except (NotFound, AccessRefused) as error:
+            if len(names) > 1:
+                half = len(names) // 2
+                return self.found(names[:half], fail) + self.found(names[half:], fail)
+            fail(names[0], error)
+            return []
 
     def _offsets(self, sizes: Mapping[str, int]) -> tuple[dict[tuple[str, int], Offset], dict[tuple[str, int], Offset]]:
         """The log starts and the last stable offsets of the partitions of topics, given with their numbers."""

@@ -23,10 +23,10 @@ class _TaskError(msgspec.Struct, forbid_unknown_fields=True):
 def run_tasks(
     session: Any, plans: Mapping[str, object], ranges: Sequence[KafkaRange], kafka: Mapping[str, str], result: type[T]
 ) -> list[T | SparklogError]:
-    """Run a task for each range, and return what they say, or their errors, in order.
+    """Run a task for each range, and return their results, or their errors, in order.
 
-    `plans`: by the names that the ranges give them. `kafka`: the config of Kafka's clients. `result`: the type of what
-    a task says. If Spark fails, its error is that of each range.
+    `plans`: by the names that the ranges give them. `kafka`: the config of Kafka's clients. `result`: the type of a
+    task's result. If Spark fails, every range gets its error.
     """
     if not ranges:
         return []

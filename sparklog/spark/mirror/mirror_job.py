@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
@@ -100,8 +101,8 @@ def run_mirror(
 ) -> JobReport:
     """Copy topics of a Kafka cluster. `spark` returns a session with Kafka's Java clients.
 
-    Raises UnknownTopicOrPartition (in Kafka), NotFound (nothing matches), and what Kafka says of its address or the
-    credentials. What concerns single topics or partitions is in the report.
+    Raises UnknownTopicOrPartition (if the only topic is not in Kafka), NotFound (nothing matches), and Kafka's errors
+    about its address or the credentials. Errors of single topics or partitions are in the report.
     """
     job = MirrorJob(source, spark)
     try:
@@ -142,7 +143,9 @@ class MirrorJob:
         self._session = self._spark()
         add_jar_unless_there(self._session)
         self._kafka = KafkaCluster(self._session._jvm, self._source.kafka)
-        self._found = self._kafka.topics(self._kafka.names(self._source.names, self._source.pattern))
+        names = self._kafka.chosen_names(self._source.names, self._source.pattern)
+        fail = partial(self._fail_name, frame)
+        self._found = self._kafka.topics(names) if len(names) == 1 else self._kafka.found(names, fail)
         state = frame.connection.newest_state()
         for topic in self._found:
             if topic.name not in state.topic_ids:
@@ -151,7 +154,7 @@ class MirrorJob:
         return self._reported(WorkOutcome.PLANNED)
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Copy step by step until everything is here that Kafka had at the beginning, or until stopped."""
+        """Copy step by step until all that Kafka had at the start is here, or until stopped."""
         assert self._kafka is not None
         try:
             self._round(frame, self._found)
@@ -205,29 +208,16 @@ class MirrorJob:
         """Do another round of a mirror that follows Kafka. After an error that may pass, the next one does its work."""
         assert self._kafka is not None
         try:
-            names = self._kafka.names(self._source.names, self._source.pattern)
+            names = self._kafka.chosen_names(self._source.names, self._source.pattern)
             self._failed.clear()
-            self._round(frame, self._found_again(frame, names))
-        except (TryAgain, NotFound) as error:  # no topic matches now, for example
+            self._round(frame, self._kafka.found(names, partial(self._fail_name, frame)))
+        except (TryAgain, NotFound, AccessRefused) as error:  # no topic matches now, for example
             frame.output.say(f"trying again in {_IDLE_S:g} s: {error}")
-
-    def _found_again(self, frame: JobFrame, names: Sequence[str]) -> list[FoundTopic]:
-        """The topics of these names. An error that is about one of them is noted there."""
-        assert self._kafka is not None
-        try:
-            return self._kafka.topics(names)
-        except (NotFound, AccessRefused) as error:
-            if len(names) > 1:
-                half = len(names) // 2
-                return self._found_again(frame, names[:half]) + self._found_again(frame, names[half:])
-            for key in [(names[0], 0), *(key for key in self._rows if key[0] == names[0])]:
-                self._fail(frame, *key, error)
-            return []
 
     def _check_same(self, read: KafkaTopic) -> None:
         """Raise an error unless Kafka still has the topic that a step has read: a consumer knows only its name."""
         assert self._kafka is not None
-        now = self._kafka.topic_id(read.topic)
+        now = self._kafka.identity(read.topic)
         if now != read:
             raise InconsistentTopicId(
                 f"topic {read.topic} mirrors {read}, found {now}: it was created again while it was copied; nothing of "
@@ -238,7 +228,11 @@ class MirrorJob:
         """Create the topic or the partitions that are missing here."""
         state = frame.connection.newest_state()
         if found.name not in state.topic_ids:
-            config, _ = carried_config(found)
+            config, left = carried_config(found)
+            for line in left:
+                if line not in self._notes:  # those of the plan are
+                    self._notes.append(line)
+                    frame.output.say(line)
             with suppress(TopicAlreadyExists):  # another process was first: `check_mirrors` decides
                 frame.commit(CreateTopic(found.name, len(found.partitions), None, config, mirror_of=found.id))
             return
@@ -289,9 +283,9 @@ class MirrorJob:
         if range_ is None:
             return []
         if (topic.name, partition) not in self._rows:
-            reason = f"offsets [{range_.first:,}, {range_.until:,}) of Kafka"
+            reason = f"offsets [{range_.start:,}, {range_.end:,}) of Kafka"
             self._rows[topic.name, partition] = PartitionResult(
-                f"{topic.name}-{partition}", topic.name, partition, reason, Work(0, range_.until - range_.first)
+                f"{topic.name}-{partition}", topic.name, partition, reason, Work(0, range_.end - range_.start)
             )
         return [range_]
 
@@ -312,7 +306,7 @@ class MirrorJob:
         self, frame: JobFrame, plans: Mapping[str, WritePlan], due: list[KafkaRange]
     ) -> list[tuple[KafkaRange, _Copied]]:
         """Copy ranges, one Spark task each; return the results of those that did not fail. The errors are noted."""
-        ranges = [msgspec.structs.replace(range_, to=_target(plans[range_.topic])) for range_ in due]
+        ranges = [msgspec.structs.replace(range_, purpose=_target(plans[range_.topic])) for range_ in due]
         copied = []
         for range_, result in zip(
             due, run_tasks(self._session, plans, ranges, self._source.kafka, _Copied), strict=True
@@ -367,6 +361,11 @@ class MirrorJob:
             done = row.done + Work(len(objects), result.records, size)
             self._rows[key] = msgspec.structs.replace(row, done=done)
 
+    def _fail_name(self, frame: JobFrame, name: str, error: SparklogError) -> None:
+        """Note that Kafka does not show a topic: in its rows, and in that of partition 0."""
+        for key in {(name, 0), *(key for key in self._rows if key[0] == name)}:
+            self._fail(frame, *key, error)
+
     def _fail_topic(self, frame: JobFrame, topic: FoundTopic, error: SparklogError) -> None:
         """Note that no partition of a topic can be copied now: in the rows that it has, and in that of partition 0."""
         for number in range(len(topic.partitions)):
@@ -395,7 +394,7 @@ def _is_ahead(state: ClusterState, plan: WritePlan, copied: Sequence[tuple[Kafka
     topic_id = plan.topics[plan.topic].topic_id
     for range_, _ in copied:
         partition = state.partition(topic_id, range_.partition)
-        if partition is not None and partition.next_offset > range_.from_:
+        if partition is not None and partition.next_offset > range_.base_offset:
             return True
     return False
 

@@ -75,19 +75,19 @@ class BatchPurpose(msgspec.Struct, frozen=True):
 
 
 class KafkaRange(msgspec.Struct, frozen=True):
-    """Offsets [from_, until) of a Kafka partition for a task, of which Kafka has those from `first` on.
+    """Offsets [base_offset, end) of a Kafka partition for a task, of which Kafka has those from `start` on.
 
     The task stops after `max_records`. `plan`: the name of the task's plan. In Java, it is the record of this name.
     """
 
     topic: str
     partition: int
-    from_: Offset = msgspec.field(name="from")
-    first: Offset
-    until: Offset
+    base_offset: Offset
+    start: Offset
+    end: Offset
     max_records: int
     plan: str
-    to: BatchPurpose | None = None
+    purpose: BatchPurpose | None = None
 
 
 def check_mirrors(found: FoundTopic, topic: Topic) -> None:
@@ -97,10 +97,11 @@ def check_mirrors(found: FoundTopic, topic: Topic) -> None:
     InvalidPartitions if it has more partitions.
     """
     if topic.promoted_from is not None:
-        raise PolicyViolation(f"topic {topic.name} was promoted, so it is no mirror of {found.id} any more")
+        raise PolicyViolation(f"topic {topic.name} was promoted: it is no longer a mirror of {found.id}")
     if topic.mirror_of is None:
         raise PolicyViolation(
-            f"topic {topic.name} exists and is not mirrored, wanted one that mirrors {found.id}: delete one of the two"
+            f"topic {topic.name} exists here and is no mirror of {found.id}: delete the topic here to mirror that of "
+            "Kafka, or leave that out"
         )
     if topic.mirror_of != found.id:
         raise InconsistentTopicId(

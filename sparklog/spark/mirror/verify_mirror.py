@@ -1,4 +1,4 @@
-"""`sparklog job mirror --verify`: compares mirrored topics with Kafka, record by record, in tasks on Spark."""
+"""`sparklog job mirror --verify`: compares mirror topics with Kafka, record by record, in tasks on Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OFFSETS_OF_TASK = 1_000_000
 TASKS_AT_ONCE = 64
 
 
-class _Said(msgspec.Struct):
+class _Result(msgspec.Struct):
     result: Compared
 
 
@@ -69,14 +69,14 @@ class VerifyMirrorJob:
         self._session = self._spark()
         add_jar_unless_there(self._session)
         with KafkaCluster(self._session._jvm, self._source.kafka) as kafka:
-            topics = kafka.topics(kafka.names(self._source.names, self._source.pattern))
+            names = kafka.chosen_names(self._source.names, self._source.pattern)
+            topics = kafka.topics(names) if len(names) == 1 else kafka.found(names, self._fail_topic)
         state = frame.connection.newest_state()
         for topic in topics:
             try:
                 self._plan_topic(state, topic)
             except SparklogError as error:
-                row = PartitionResult(topic.name, topic.name, None, "can't be compared", Work())
-                self._rows[topic.name, 0] = row.noted(WorkOutcome.FAILED, str(error))
+                self._fail_topic(topic.name, error)
         return list(self._rows.values())
 
     def _plan_topic(self, state: ClusterState, found: FoundTopic) -> None:
@@ -87,8 +87,8 @@ class VerifyMirrorJob:
         for partition in state.partitions_of(topic):
             ranges = list(_ranges(found, topic, partition))
             place = f"{topic.name}-{partition.partition}"
-            work = Work(len(ranges), sum(range_.until - range_.from_ for range_ in ranges))
-            reason = f"offsets [{ranges[0].from_:,}, {ranges[-1].until:,})" if ranges else "no offsets in common"
+            work = Work(len(ranges), sum(range_.end - range_.base_offset for range_ in ranges))
+            reason = f"offsets [{ranges[0].base_offset:,}, {ranges[-1].end:,})" if ranges else "no offsets in common"
             row = PartitionResult(place, topic.name, partition.partition, reason, work)
             self._ranges += ranges
             try:
@@ -110,32 +110,37 @@ class VerifyMirrorJob:
                 except SparklogError as error:  # what was here is not here any more
                     self._fail(range_, error)
             planned = [range_ for range_ in some if range_.plan in plans]
-            said = run_tasks(self._session, plans, planned, self._source.kafka, _Said)
-            for range_, of_range in zip(planned, said, strict=True):
-                if isinstance(of_range, SparklogError):
-                    self._fail(range_, of_range)
+            results = run_tasks(self._session, plans, planned, self._source.kafka, _Result)
+            for range_, result in zip(planned, results, strict=True):
+                if isinstance(result, SparklogError):
+                    self._fail(range_, result)
                 else:
-                    self._note(range_, of_range.result)
+                    self._note(range_, result.result)
             done += len(some)
             frame.output.progress("ranges compared", done, len(self._ranges))
         return [row.noted(WorkOutcome.DONE) for row in self._rows.values()]
 
+    def _fail_topic(self, name: str, error: SparklogError) -> None:
+        row = PartitionResult(name, name, None, "can't be compared", Work())
+        self._rows[name, 0] = row.noted(WorkOutcome.FAILED, str(error))
+
     def _fail(self, range_: KafkaRange, error: SparklogError) -> None:
         key = range_.topic, range_.partition
-        place = f"offsets [{range_.from_:,}, {range_.until:,})"
+        place = f"offsets [{range_.base_offset:,}, {range_.end:,})"
         self._rows[key] = self._rows[key].noted(WorkOutcome.FAILED, f"{place}: {error}")
 
     def _note(self, range_: KafkaRange, found: Compared) -> None:
         key = range_.topic, range_.partition
         row = self._rows[key]
         row = msgspec.structs.replace(row, done=row.done + Work(1, found.here))
-        alone = 0 if range_.topic in self._compacted else found.only_kafka + found.only_here
-        if found.changed or alone:
+        may_lack = range_.topic in self._compacted
+        first = found.first_changed if may_lack else found.first
+        if first is not None:
             row = row.noted(
                 WorkOutcome.FAILED,
-                f"offsets [{range_.from_:,}, {range_.until:,}): {found.kafka:,} records in Kafka, {found.here:,} here, "
-                f"{found.only_kafka:,} only in Kafka, {found.only_here:,} only here, {found.changed:,} changed; the "
-                f"first difference is at {found.first}",
+                f"offsets [{range_.base_offset:,}, {range_.end:,}): {found.kafka:,} records in Kafka, {found.here:,} "
+                f"here, {found.only_kafka:,} only in Kafka, {found.only_here:,} only here, {found.changed:,} changed; "
+                f"the first {'change' if may_lack else 'difference'} is at {first}",
             )
         self._rows[key] = row
 
@@ -143,7 +148,7 @@ class VerifyMirrorJob:
 def _plan(state: ClusterState, range_: KafkaRange) -> RangeToRead:
     topic = topic_of(state, range_.topic)
     partition = state.partitions_of(topic)[range_.partition]
-    offsets = check_range(topic.name, partition, range_.from_, range_.until)
+    offsets = check_range(topic.name, partition, range_.base_offset, range_.end)
     return plan_range(state, topic, partition.partition, offsets)
 
 
@@ -153,9 +158,9 @@ def _ranges(found: FoundTopic, topic: Topic, partition: Partition) -> Iterator[K
     there = found.partitions[number]
     start = max(partition.log_start, there.start)
     end = min(partition.high_watermark, there.end)
-    to = BatchPurpose("begin_comparison", topic.topic_id, "none", LONG_MAX, needs_key=False, always_offsets=True)
-    for from_ in range(start, end, OFFSETS_OF_TASK):
-        until = Offset(min(end, from_ + OFFSETS_OF_TASK))
-        plan = f"{topic.name}-{number}-{from_}"
-        first = Offset(from_)
-        yield KafkaRange(topic.name, number, first, first, until, until - from_ + 1, plan, to)
+    purpose = BatchPurpose("begin_comparison", topic.topic_id, "none", LONG_MAX, needs_key=False, always_offsets=True)
+    for base in map(Offset, range(start, end, OFFSETS_OF_TASK)):
+        until = Offset(min(end, base + OFFSETS_OF_TASK))
+        yield KafkaRange(
+            topic.name, number, base, base, until, until - base + 1, f"{topic.name}-{number}-{base}", purpose
+        )

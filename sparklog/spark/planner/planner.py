@@ -17,10 +17,11 @@ A request of kind A is the length of its JSON (int32), the JSON, and an Arrow me
     commit_write, abort_write              LogBatchWrite   driver  write_requests.py
     plan_micro_batch                       LogStreamWrite  driver  stream_requests.py
     commit_micro_batch, abort_micro_batch  LogStreamWrite  driver  stream_requests.py
-    refuse_row, blame_stores               TaskObjects     task    write_requests.py
+    refuse_row (also RangeCopy)            TaskObjects     task    write_requests.py
+    blame_stores                           TaskObjects     task    write_requests.py
     without_failed                         TaskObjects     task    write_requests.py
     begin_rows, rows, end_rows, drop_rows  PythonWriter    task    row_requests.py
-    the same, begin_comparison             RangeCopy       task    row_requests.py
+    begin_range, begin_comparison          RangeCopy       task    row_requests.py; then as PythonWriter
     topics, topic, and create_topic, …     LogCatalog      driver  topic_requests.py
 
 With each change of a request or of an answer, increase the number PROTOCOL here and in Planner.java.

@@ -87,7 +87,7 @@ def test_topics_are_listed_by_name_with_their_size(orders: Cli) -> None:
         "newest_ms": None,
     }
     assert bills.pop("created_ms") > 0
-    assert bills.pop("mirror_of") is None
+    assert (bills.pop("mirror_of"), bills.pop("promoted_from")) == (None, None)
     assert bills == {"topic": "bills", "topic_id": 2, "state": "in sync", **counts}
     assert (found["topic"], found["records"], found["size_bytes"] > 0) == ("orders", 3, True)
     assert [line.split()[0] for line in orders("topic", "list").out.splitlines()] == ["topic", "bills", "orders"]
@@ -207,9 +207,10 @@ def test_a_mirrored_topic_is_promoted(sparklog: Cli) -> None:
     assert sparklog.json("topic", "describe", "t")["mirror_of"] == str(SOURCE)
     assert sparklog.json("topic", "promote", "t", "--end", "0=9")["partitions"][0]["end"] == 9
     found = sparklog.json("topic", "describe", "t")
-    assert (found["mirror_of"], [each["log_end"] for each in found["partitions"]]) == (None, [9, 0])
+    assert (found["mirror_of"], found["promoted_from"]) == (None, str(SOURCE))
+    assert ([each["log_end"] for each in found["partitions"]]) == [9, 0]
     again = sparklog("topic", "promote", "t")
-    assert (again.code, "wanted a mirrored topic to promote" in again.err) == (2, True)
+    assert (again.code, "wanted a mirror topic to promote" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize("end", ["0", "0=", "=5", "x=5", "0=5x", "0=-1"])

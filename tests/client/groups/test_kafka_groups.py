@@ -1,4 +1,4 @@
-"""Committed offsets of groups in Kafka are taken over for mirrored topics: what Kafka committed, never more."""
+"""Committed offsets of groups in Kafka are taken over for mirror topics: what Kafka committed, never more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.groups.kafka_groups import (
     ImportedOffset,
     KafkaGroups,
-    KafkaOffset,
     import_commands,
     planned_import,
 )
@@ -54,7 +53,7 @@ def append(cluster: Cluster, offsets: range) -> None:
 
 def planned(cluster: Cluster, *topics: str, back: bool = False, **offsets: int) -> list[ImportedOffset]:
     """The plan for offsets such as t_0=7."""
-    places = {(name[:-2], int(name[-1])): KafkaOffset(offset) for name, offset in offsets.items()}
+    places = {(name[:-2], int(name[-1])): offset for name, offset in offsets.items()}
     return planned_import(cluster.connection.newest_state(), "k", GROUP, places, topics, back=back)
 
 
@@ -75,7 +74,7 @@ def test_offsets_are_taken_over_again_and_again(cluster: Cluster) -> None:
 def test_an_offset_beyond_the_mirror_is_its_end_until_it_has_caught_up(cluster: Cluster) -> None:
     rows = planned(cluster, t_0=150)
     assert [(row.after, row.note) for row in rows] == [
-        (100, "the mirror is behind: import again once it has caught up")
+        (100, "beyond the end of the mirror: import again after its next run")
     ]
     assert take(cluster, rows) == {("t", 0): 100}
     append(cluster, range(100, 160))
@@ -85,7 +84,7 @@ def test_an_offset_beyond_the_mirror_is_its_end_until_it_has_caught_up(cluster: 
 def test_an_offset_that_goes_back_is_left_unless_it_is_wanted(cluster: Cluster) -> None:
     take(cluster, planned(cluster, t_0=50))
     (row,) = planned(cluster, t_0=40)
-    assert (row.after, row.note) == (None, "is further here: --back takes Kafka's offset all the same")
+    assert (row.after, row.note) == (None, "kept: the group is further ahead here (--back takes Kafka's offset)")
     assert take(cluster, planned(cluster, t_0=40, back=True)) == {("t", 0): 40}
 
 
@@ -99,7 +98,7 @@ def test_only_topics_that_mirror_this_kafka_or_did_are_taken(cluster: Cluster) -
     cluster.create_topic("u", partitions=1, mirror_of=KafkaTopic("other", "u", "id"))
     rows = planned(cluster, t_0=1, t_5=1, own_0=0, u_0=0, x_0=0)
     assert {(row.topic, row.partition): row.note for row in rows if row.after is None} == {
-        ("own", 0): "no mirror of a topic in Kafka",
+        ("own", 0): "no mirror of a Kafka topic",
         ("t", 5): "no such partition here: mirror it first",
         ("u", 0): "mirrors Kafka cluster other, this is k",
         ("x", 0): "no such topic here: mirror it first",
@@ -164,6 +163,12 @@ def test_groups_are_imported_by_the_command_line(
             (1, 0, None, 0),
         ]
         assert cluster.connection.newest_state().groups == {}
+        with cluster.join_group("audit", [topic]):
+            assert run([*words, "--all"]) == 0
+            shown = json.loads(capsys.readouterr().out)
+            assert (shown["active"], {row["group"] for row in shown["rows"]}) == (["audit"], {GROUP})
+            assert run([*words, "audit"]) == NonEmptyGroup.exit_code
+        capsys.readouterr()
         assert run([*words, "--all", "--execute"]) == 0
         state = cluster.connection.newest_state()
         assert {place: row.offset for place, row in committed(state, GROUP).items()} == {(topic, 0): 5, (topic, 1): 0}
@@ -172,7 +177,7 @@ def test_groups_are_imported_by_the_command_line(
 
 def test_a_group_that_kafka_does_not_know_and_wrong_settings_are_errors(broker: KafkaBroker) -> None:
     kafka = KafkaGroups({"bootstrap.servers": broker.bootstrap})
-    with pytest.raises(GroupIdNotFound, match="found none with the id nobody"):
+    with pytest.raises(GroupIdNotFound, match="Kafka has no group nobody"):
         kafka.offsets(["nobody"])
     with pytest.raises(InvalidOption, match="wanted settings of librdkafka"):
         KafkaGroups({"bootstrap.servers": broker.bootstrap, "sasl.passwort": "s3cret"})

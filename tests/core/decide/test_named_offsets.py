@@ -1,4 +1,4 @@
-"""Appends to mirrored topics: each slice gets the offsets that it names, or the append is refused with its error."""
+"""Appends to mirror topics: each slice gets the offsets that it names, or the append is refused with its error."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_rewrite_names_no_offsets(log: MirroredLog) -> None:
     swap = log.swap_of(0, 5, records=2)
     (made,) = swap.slices
     named = replace(made.new, offsets=OffsetRange(Offset(0), Offset(5)), timestamp_source=TimestampSource.CREATE_TIME)
-    with pytest.raises(InvalidInput, match="only an append to a mirrored topic names offsets"):
+    with pytest.raises(InvalidInput, match="only an append to a mirror topic names offsets"):
         log.submit(replace(swap, slices=(replace(made, new=named),)))
 
 
@@ -209,7 +209,7 @@ def test_a_promoted_topic_continues_behind_the_ends_in_a_new_epoch(log: Mirrored
 
 def test_a_topic_is_promoted_once(log: MirroredLog) -> None:
     log.promote(0, 0)
-    with pytest.raises(PolicyViolation, match="wanted a mirrored topic to promote, found orders"):
+    with pytest.raises(PolicyViolation, match="wanted a mirror topic to promote, found orders"):
         log.promote(0, 0)
 
 

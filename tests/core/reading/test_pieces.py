@@ -70,7 +70,7 @@ def test_a_range_without_slices_is_one_piece() -> None:
 
 
 def test_a_gap_is_one_piece_however_long_it_is() -> None:
-    """That of a mirrored topic that was promoted."""
+    """That of a mirror topic that was promoted."""
     far = 1 << 60
     log = log_of([(1, 10)])
     (first,) = log.slices()

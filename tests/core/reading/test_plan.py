@@ -277,7 +277,7 @@ def test_tasks_of_compacted_slices_cover_the_range_once(
 
 
 def test_a_gap_between_slices_makes_no_tasks() -> None:
-    """Such as that of a mirrored topic that was promoted to a later end."""
+    """Such as that of a mirror topic that was promoted to a later end."""
     far = 1 << 60
     range_ = thinned((0, 20, 20), (far, far + 20, 20))
     assert range_.records == 40

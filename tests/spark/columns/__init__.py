@@ -1,7 +1,7 @@
 """Reads and writes in Java (jvm/), and the planner beside them (sparklog/spark/planner/).
 
     test_columns.py          reads: SparklogSource, LogScan, the readers of a task
-    test_mirrored_columns.py  reads and streams of mirrored topics: ObjectIndex, SliceReader
+    test_mirrored_columns.py  reads and streams of mirror topics: ObjectIndex, SliceReader
     test_column_streams.py   streams: LogStream, LogStreamWrite
     test_column_writes.py    writes: LogWrite, the writers of a task
     test_column_replicas.py  writes to several stores: StoreLanes

@@ -1,4 +1,4 @@
-"""Mirrored topics by Java: the rows that Python reads, before and after rolls and promotion."""
+"""Mirror topics by Java: the rows that Python reads, before and after rolls and promotion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SMALL_OBJECTS = task_memory.WriterLimits(
 
 @pytest.fixture
 def topic(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> MirroredTopic:
-    """A mirrored topic whose large writes are cut into several objects."""
+    """A mirror topic whose large writes are cut into several objects."""
     monkeypatch.setattr("sparklog.log.write.objects_writer.TaskObjects.__init__.__defaults__", (SMALL_OBJECTS,))
     return MirroredTopic(cluster).create(partitions=2)
 

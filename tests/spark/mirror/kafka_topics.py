@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -40,6 +41,13 @@ class KafkaTopics:
     def __post_init__(self) -> None:
         self._servers = client_config(self.bootstrap)
         self.admin = AdminClient(self._servers)
+
+    @cached_property
+    def _transactional(self) -> Producer:
+        """Its start takes Kafka a second, on a busy machine many."""
+        producer = Producer({**self._servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 5})
+        producer.init_transactions()
+        return producer
 
     def create(self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None) -> str:
         """Create a topic, by default with a name of its own. Returns the name."""
@@ -83,10 +91,8 @@ class KafkaTopics:
         self._write(topic, records, True, "abort_transaction")
 
     def _write(self, topic: str, records: Iterable[Mapping[str, Any]], transactional: bool, end: str) -> None:
-        own = {"transactional.id": uuid.uuid4().hex} if transactional else {}
-        producer = Producer({**self._servers, **own, "linger.ms": 5})
+        producer = self._transactional if transactional else Producer({**self._servers, "linger.ms": 5})
         if transactional:
-            producer.init_transactions()
             producer.begin_transaction()
         for record in records:
             try:

@@ -1,4 +1,4 @@
-"""A query that was begun on Kafka continues on the mirrored topic from its checkpoint, as if it had stayed on Kafka."""
+"""A query that was begun on Kafka continues on the mirror topic from its checkpoint, as if it had stayed on Kafka."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ class Output:
         return sorted(last.values())
 
 
-@pytest.fixture(params=["java", "python"])
+@pytest.fixture(scope="module", params=["java", "python"])
 def session(one_spark: OneSpark, request: pytest.FixtureRequest) -> SparkSession:
-    """One with Spark's Kafka connector, and one that reads mirrored topics by Java, or by Python."""
+    """One with Spark's Kafka connector, and one that reads mirror topics by Java, or by Python."""
     try:
         jars = [*kafka_connector(), *([jar()] if request.param == "java" else [])]
     except CannotFetch as error:

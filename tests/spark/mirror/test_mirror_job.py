@@ -80,6 +80,7 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sparks("mirror")
 def test_every_record_is_here_at_its_offset_once(mirror: Mirror, cluster: Cluster, kafka: KafkaTopics) -> None:
     topic = kafka.create(2, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
     for partition in (0, 1):
@@ -201,6 +202,9 @@ def test_names_and_a_pattern_choose_topics(mirror: Mirror, cluster: Cluster, kaf
         mirror(pattern="nothing")
     with pytest.raises(UnknownTopicOrPartition, match="Kafka: "):
         mirror("missing-topic")
+    report = mirror("missing-topic", one)
+    assert [row.place for row in report.partitions if row.outcome == "failed"] == ["missing-topic-0"]
+    assert ends(cluster, one) == [3]
     with pytest.raises(InvalidOption, match="wanted --topic or --pattern"):
         mirror()
     with pytest.raises(InvalidOption, match="wanted a regular expression, found 'a\\['"):

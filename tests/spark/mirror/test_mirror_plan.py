@@ -43,7 +43,7 @@ def due(topic: FoundTopic, next_offset: int, read: int = 0, fail_on_data_loss: b
     range_ = range_to_copy(
         topic, 0, Offset(next_offset), Offset(read), fail_on_data_loss=fail_on_data_loss, max_records=5
     )
-    return None if range_ is None else (range_.from_, range_.first, range_.until)
+    return None if range_ is None else (range_.base_offset, range_.start, range_.end)
 
 
 def test_a_topic_here_is_the_mirror_of_one_topic_that_has_as_many_partitions_or_more() -> None:

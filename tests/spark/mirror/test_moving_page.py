@@ -38,6 +38,9 @@ def test_the_commands_of_the_page_move_a_topic_and_a_group(
         if given[0] == "spark-submit":
             job = next(at for at, word in enumerate(given) if word.startswith("jobs/"))
             assert run_job(Path(given[job]).stem, given[job + 1 :]) == 0
+        elif given[0] == "export":
+            (packages,) = {words[words.index("--packages") + 1] for words in COMMANDS if "--packages" in words}
+            assert given[1] == f"PYSPARK_SUBMIT_ARGS=--packages {packages} pyspark-shell"
         else:
             assert given[0] == "sparklog"
             assert run(["--cluster", url, *given[1:]]) == 0, given

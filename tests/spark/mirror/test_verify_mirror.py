@@ -1,4 +1,4 @@
-"""A mirrored topic is compared with Kafka, record by record; the first difference is named."""
+"""A mirror topic is compared with Kafka, record by record; the first difference is named."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ def doubled(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([rows.slice(0, 9), rows.slice(2, 1)]).set_column(at, "offset", rows.column("offset"))
 
 
+@pytest.mark.sparks("mirror")
 @pytest.mark.parametrize(
     ("change", "first"),
     [
@@ -124,6 +125,24 @@ def test_a_difference_is_found_and_named(
     assert report.exit_code == 1
     assert first in report.partitions[0].messages[0]
     assert verify(cluster, topic).exit_code == 0
+
+
+def test_of_a_compacted_topic_only_changes_are_differences(
+    mirror: Mirror, verify: Verify, cluster: Cluster, other: Cluster, kafka: KafkaTopics
+) -> None:
+    topic = kafka.create(1, {"cleanup.policy": "compact"})
+    kafka.write(topic, some(10))
+    mirror(topic)
+    mirror_of = topic_of(cluster.connection.newest_state(), topic).mirror_of
+    fewer = pa.concat_tables([rows_of(cluster, topic).slice(0, 2), rows_of(cluster, topic).slice(3)])
+    other.create_topic(topic, partitions=1, mirror_of=mirror_of)
+    other.append(topic, fewer, keep_offsets=True)
+    assert verify(other, topic).exit_code == 0
+    other.delete_topic(topic)
+    other.create_topic(topic, partitions=1, mirror_of=mirror_of)
+    other.append(topic, changed_value(fewer), keep_offsets=True)
+    (row,) = verify(other, topic).partitions
+    assert "1 only in Kafka, 0 only here, 1 changed; the first change is at offset 4: its value" in row.messages[0]
 
 
 def test_records_behind_the_end_of_kafka_are_a_difference(

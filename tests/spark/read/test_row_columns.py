@@ -13,7 +13,8 @@ from sparklog.spark.read.row_columns import row_batch, row_schema
 
 COLUMNS = {
     "topics": "topic string, topic_id bigint, replication_factor int, state string, records bigint, size_bytes bigint, "
-    "segments bigint, oldest timestamp, newest timestamp, created timestamp, mirror_of string, partitions int, "
+    "segments bigint, oldest timestamp, newest timestamp, created timestamp, mirror_of string, promoted_from string, "
+    "partitions int, "
     "config map<string,string>",
     "partitions": "topic string, partition int, leader string, leader_epoch int, replicas array<string>, "
     "isr array<string>, elr array<string>, adding array<string>, removing array<string>, state string, "

@@ -48,15 +48,22 @@ public final class KafkaCopy {
   /**
    * Offsets of a Kafka partition to copy, or to compare with a plan of those that are here.
    *
-   * @param from the first offset that the copy covers
-   * @param first the first that Kafka may have: those before it stay empty
-   * @param until the offset after the last one
+   * @param baseOffset the first offset that the copy covers
+   * @param start the first that Kafka may have: those before it stay empty
+   * @param end the offset after the last one
    * @param maxRecords the task ends after this many records
    * @param plan the name of the plan
-   * @param to what the batches are for
+   * @param purpose what the batches are for
    */
   record KafkaRange(
-      String topic, int partition, long from, long first, long until, long maxRecords, String plan, BatchPurpose to) {}
+      String topic,
+      int partition,
+      long baseOffset,
+      long start,
+      long end,
+      long maxRecords,
+      String plan,
+      BatchPurpose purpose) {}
 
   /**
    * The purpose of the batches of a task.

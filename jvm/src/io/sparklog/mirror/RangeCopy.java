@@ -22,8 +22,8 @@ import org.apache.kafka.common.record.TimestampType;
 
 /**
  * Copies one range: Kafka's records become encoded batches, which a planner uploads to any kind of store, or compares with
- * those that are there. From the first empty offset on, batches store offsets. As long as records come, some wait for the
- * last batch.
+ * those that are there. From the first empty offset on, batches store offsets. The last
+ * batch is held back until the range ends.
  */
 final class RangeCopy implements AutoCloseable {
   private static final int BATCH_BYTES = 8 << 20;
@@ -74,12 +74,12 @@ final class RangeCopy implements AutoCloseable {
     this.range = range;
     this.plan = plan;
     partition = new TopicPartition(range.topic(), range.partition());
-    encoder = new Encoder(range.to().compression(), range.to().smallBatchBytes());
-    storesOffsets = range.to().alwaysOffsets();
-    lastOffset = range.from() - 1;
+    encoder = new Encoder(range.purpose().compression(), range.purpose().smallBatchBytes());
+    storesOffsets = range.purpose().alwaysOffsets();
+    lastOffset = range.baseOffset() - 1;
     planner = Planner.of(python);
-    ObjectNode request = request(range.to().request()).put("plan", plan).put("partition", range.partition());
-    writer = Planner.json(planner.exchange(request.put("from", range.from()))).asLong();
+    ObjectNode request = request(range.purpose().request()).put("plan", plan).put("partition", range.partition());
+    writer = Planner.json(planner.exchange(request.put("from", range.baseOffset()))).asLong();
     Map<String, Object> config = new HashMap<>(DEFAULTS);
     config.putAll(kafka);
     config.putAll(REQUIRED);
@@ -96,12 +96,12 @@ final class RangeCopy implements AutoCloseable {
     long end;
     try {
       consumer.assign(List.of(partition));
-      consumer.seek(partition, range.first());
+      consumer.seek(partition, range.start());
       end = copied();
     } catch (KafkaException error) {
       throw KafkaErrors.of(error);
     }
-    storesOffsets |= end > lastOffset + 1; // so that the last object covers the empty offsets behind its last record, too
+    storesOffsets |= end > lastOffset + 1; // so that the last object covers the empty offsets after its last record, too
     flush();
     await();
     ObjectNode result = Planner.JSON.createObjectNode().put("end", end).put("records", records);
@@ -111,14 +111,14 @@ final class RangeCopy implements AutoCloseable {
     return result.putRawValue("result", new RawValue(said)).toString();
   }
 
-  /** The offset after the last one that is copied: `until`, unless there are more records than a task copies. */
+  /** The offset after the last one that is copied: `end`, unless there are more records than a task copies. */
   private long copied() {
-    long position = range.first();
+    long position = range.start();
     int silentPolls = 0;
-    while (position < range.until()) {
+    while (position < range.end()) {
       for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL).records(partition)) {
-        if (record.offset() >= range.until()) {
-          return range.until();
+        if (record.offset() >= range.end()) {
+          return range.end();
         }
         add(record);
         if (records == range.maxRecords()) {
@@ -126,15 +126,15 @@ final class RangeCopy implements AutoCloseable {
         }
       }
       long before = position;
-      position = consumer.position(partition); // behind markers and aborted records, too
+      position = consumer.position(partition); // after markers and aborted records, too
       silentPolls = position > before ? 0 : silentPolls + 1;
       if (silentPolls == SILENT_POLLS) {
         throw new SparklogException(
-            "Kafka's REQUEST_TIMED_OUT: " + place() + ": wanted offsets from " + position + " to " + range.until()
-                + ", found none in " + SILENT_POLLS + " s", null);
+            "Kafka's REQUEST_TIMED_OUT: " + place() + ": Kafka sent nothing for offsets [" + position + ", "
+                + range.end() + ") in " + SILENT_POLLS + " s", null);
       }
     }
-    return range.until();
+    return range.end();
   }
 
   private void add(ConsumerRecord<byte[], byte[]> record) {
@@ -153,7 +153,7 @@ final class RangeCopy implements AutoCloseable {
         size += header.sizeBytes();
       }
     }
-    if (size > range.to().maxMessageBytes() || range.to().needsKey() && record.key() == null) {
+    if (size > range.purpose().maxMessageBytes() || range.purpose().needsKey() && record.key() == null) {
       throw refused(record, ofRecord, timestampUs);
     }
     boolean isFirst = offset.rows() == 0;
@@ -198,7 +198,7 @@ final class RangeCopy implements AutoCloseable {
     } catch (ArithmeticException error) {
       throw new SparklogException(
           "Kafka's INVALID_TIMESTAMP: " + place() + ": the record at offset " + record.offset() + " is of "
-              + record.timestamp() + " ms, which is no time in microseconds of 64 bits", error);
+              + record.timestamp() + " ms, which does not fit into 64-bit microseconds", error);
     }
   }
 
@@ -225,7 +225,7 @@ final class RangeCopy implements AutoCloseable {
     }
     GrowingColumn[] columns = {key, value, headers, timestamp, offset};
     GrowingColumn[] stored = storesOffsets ? columns : Arrays.copyOf(columns, columns.length - 1);
-    byte[] batch = encoder.encode(range.to().topicId(), range.partition(), offset.rows(), stored);
+    byte[] batch = encoder.encode(range.purpose().topicId(), range.partition(), offset.rows(), stored);
     ObjectNode rows = ofWriter("rows").put("partition", range.partition()).put("records", offset.rows());
     rows.put("first", firstOffset).put("last", lastOffset).put("stores_offsets", storesOffsets);
     rows.put("min_timestamp_us", minTimestampUs).put("max_timestamp_us", maxTimestampUs);

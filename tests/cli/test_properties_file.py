@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.cli.properties_file import read_properties
 from sparklog.core.errors import InvalidOption, NotFound
-from sparklog.host.properties_file import read_properties
 
 
 def test_settings_are_read(tmp_path: Path) -> None:
