@@ -20,7 +20,7 @@ from tests.servers.maven import SHORT_LIVED_JVM
 
 _FOLDER: Final = Path(__file__).parent
 _JARS: Final = Path(pyspark.__file__).parent / "jars"
-_OPENED: Final = [
+OPENED: Final = [
     f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch", "java.util")
 ]
 
@@ -33,7 +33,7 @@ def run_java(
     `name`: its package below io.sparklog, and its class.
     """
     path = os.pathsep.join([str(classes()), str(jar()), f"{_JARS}/*"])
-    command = [java(), *SHORT_LIVED_JVM, "-Xmx512m", *_OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
+    command = [java(), *SHORT_LIVED_JVM, "-Xmx512m", *OPENED, "-cp", path, f"io.sparklog.{name}", *arguments]
     with tempfile.TemporaryFile() as errors:  # no pipe: a process that Java has started may outlive it
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=timeout_s, env=env)
         errors.seek(0)

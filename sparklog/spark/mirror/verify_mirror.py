@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from sparklog.core.config.key import LONG_MAX
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
 from sparklog.core.lookup import topic_of
 from sparklog.core.reading.plan import RangeToRead, check_range, plan_range
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, total
 from sparklog.spark.jar import add_jar_unless_there
 from sparklog.spark.mirror.comparison import Compared
 from sparklog.spark.mirror.kafka_cluster import KafkaCluster
@@ -58,11 +59,17 @@ class VerifyMirrorJob:
         self._ranges: list[KafkaRange] = []
         self._rows: dict[tuple[str, int], PartitionResult] = {}
         self._compacted: set[str] = set()
+        self._is_compared = False
 
     @property
     def notes(self) -> list[str]:
-        """The compacted topics."""
-        return [f"{name} is compacted: a record that only one side has is no difference" for name in self._compacted]
+        """The compacted topics, and after the comparison whether all is equal."""
+        notes = [f"{name} is compacted: a record that only one side has is no difference" for name in self._compacted]
+        rows = self._rows.values()
+        if self._is_compared and not any(row.outcome is WorkOutcome.FAILED for row in rows):
+            places = counted(len(rows), "partition")
+            notes.append(f"no difference in {counted(total(row.done for row in rows).records, 'record')} of {places}")
+        return notes
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """Return a row for each partition, with the offsets to compare."""
@@ -118,6 +125,7 @@ class VerifyMirrorJob:
                     self._note(range_, result.result)
             done += len(some)
             frame.output.progress("ranges compared", done, len(self._ranges))
+        self._is_compared = True
         return [row.noted(WorkOutcome.DONE) for row in self._rows.values()]
 
     def _fail_topic(self, name: str, error: SparklogError) -> None:

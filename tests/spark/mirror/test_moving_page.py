@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 import sparklog
 from sparklog.cli.main import run, run_job
-from sparklog.client.bootstrap import init_cluster
 from sparklog.client.groups.offsets import committed
 from tests.client.groups.test_kafka_groups import commit
 from tests.servers.kafka_broker import KafkaBroker
@@ -31,13 +30,14 @@ def test_the_commands_of_the_page_move_a_topic_and_a_group(
     topic, url = kafka.create(2), f"file://{tmp_path}/cluster"
     kafka.write(topic, [{**each, "partition": at % 2} for at, each in enumerate(some(40))])
     commit(broker, "billing", {(topic, 0): 7, (topic, 1): 9})
-    init_cluster(url)
     places = {"kafka:9092": broker.bootstrap, "orders": topic, CLUSTER: url}
     for words in COMMANDS:
         given = [places.get(word, word) for word in words]
         if given[0] == "spark-submit":
             job = next(at for at, word in enumerate(given) if word.startswith("jobs/"))
             assert run_job(Path(given[job]).stem, given[job + 1 :]) == 0
+        elif given[0] == "export" and given[1].startswith("SPARKLOG_CLUSTER="):
+            assert given[1] == f"SPARKLOG_CLUSTER={CLUSTER}"
         elif given[0] == "export":
             (packages,) = {words[words.index("--packages") + 1] for words in COMMANDS if "--packages" in words}
             assert given[1] == f"PYSPARK_SUBMIT_ARGS=--packages {packages} pyspark-shell"
