@@ -62,7 +62,7 @@ class JobOutput:
         self._print(printable(line))
 
     def end(self, report: JobReport) -> None:
-        """Print the results of the job, and last a line with the work done.
+        """Print the results of the job, and last a line with the work done, also of the deletion if something was due.
 
         The results are the messages about partitions and deletions, and the notes that were not printed with the plan.
         """
@@ -72,12 +72,14 @@ class JobOutput:
         for message in (*report.deletion.messages, *(note for note in report.notes if note not in self._said)):
             self.say(message)
         done, deleted = report.done, report.deletion.done
-        self.say(
+        work = [
             f"{report.job}: {counted(done.objects, 'object')}, {counted(done.records, 'record')}, "
-            f"{amount(done.size_bytes)} done; "
-            f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)}); "
-            f"{report.failed:,} failed; FLOOR is {report.floor}"
-        )
+            f"{amount(done.size_bytes)} done"
+        ]
+        if report.deletion.planned.objects:
+            work += [f"{counted(deleted.objects, 'retired object')} deleted ({amount(deleted.size_bytes)})"]
+            work += [f"FLOOR is {report.floor}"]
+        self.say("; ".join([*work, f"{report.failed:,} failed"]))
 
     def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
         def row(place: str, work: Work, why: str) -> dict[str, object]:
