@@ -80,5 +80,5 @@ def import_groups(
     if not settings.json and active:
         print(f"left alone, because they have members here: {', '.join(active)}")
     what = f"{counted(changed, 'offset')} of {counted(len({row.group for row in rows}), 'group')}"
-    sentence = f"imported {what}" if execute else f"would import {what}: add --execute"
+    sentence = f"imported {what}" if execute else f"would import {what}" + (": add --execute" if changed else "")
     done(sentence, {"rows": table, "active": active, "executed": execute})
