@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.spark_versions import delta_package
-from tests.servers.maven import CannotFetch, fetch_jars
+from tests.servers.made_once import CannotFetch
+from tests.servers.maven import fetch_jars
 
 _CONNECTOR = "4.2.0"
 _TOKENS = "4.1.0-preview1"  # the connector asks for a version that is not available

@@ -28,7 +28,7 @@ from bench.spark_bulk import PARTITIONS, _drain, rows
 from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.mirror.mirror_job import Source, run_mirror
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 VALUE_BYTES = 100
 RECORDS = 3_000_000  # a run takes about ten minutes on two cores

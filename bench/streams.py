@@ -31,7 +31,7 @@ from bench.session import session
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.servers.kafka_broker import KafkaBroker, kafka_jars
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 PARTITIONS = 2
 ROWS = 500  # of a partition in a micro-batch

@@ -9,7 +9,7 @@ import pytest
 from bench import peer_jars, report
 from bench.peers import DELTA, KAFKA, PeerResults, Used, available, peers
 from bench.peers_section import section
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 RECORDS = 1_000_000
 

@@ -18,7 +18,7 @@ from tests.cli.conftest import Cli
 from tests.secret_search import leaks, new_secret
 from tests.servers import s3_servers
 from tests.servers.local_server import free_port
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import ACCESS_KEY_ID, S3Server
 from tests.storage.scripted_s3 import HANG, RESET, Reply, Request, Step, refusal, scripted_s3
 

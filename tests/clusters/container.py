@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.clusters.artefacts import ROOT
-from tests.servers.maven import CACHE, alone, work_folder
+from tests.servers.made_once import CACHE, made_once
 
 DOCKERFILE: Final = ROOT / "conf" / "kubernetes" / "Dockerfile"
 _SUITE: Final = "bookworm"  # that of the image which the file names
@@ -139,20 +139,16 @@ class Buildah:
 
 def debian() -> Path:
     """A Debian with its own Python, made once: 280 MB in the ignored cache. Raises CannotBuild."""
-    folder = CACHE / f"debian-{_SUITE}-python"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with alone(CACHE / ".debian.lock"):
-        if not folder.is_dir():
-            with work_folder(CACHE, folder.name) as work:
-                made = Path(work, "root")
-                command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(made)]
-                done = subprocess.run(
-                    command, capture_output=True, text=True, check=False, timeout=_MAKE_BASE_TIMEOUT_S
-                )
-                if done.returncode:
-                    raise CannotBuild(f"debootstrap: {(done.stdout + done.stderr)[-1000:]}")
-                made.rename(folder)
-    return folder
+    return made_once(CACHE / f"debian-{_SUITE}-python", _debootstrap)
+
+
+def _debootstrap(work: Path) -> Path:
+    made = work / "root"
+    command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAKE_BASE_TIMEOUT_S)
+    if done.returncode:
+        raise CannotBuild(f"debootstrap: {(done.stdout + done.stderr)[-1000:]}")
+    return made
 
 
 def wheelhouse(dist: Path, folder: Path) -> Path:

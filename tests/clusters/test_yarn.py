@@ -8,7 +8,7 @@ import pytest
 
 from tests.clusters.page import EXPIRE, Submitting, blocks, round_trip
 from tests.servers.hadoop import Hadoop
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.yarn import Yarn, yarn_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]

@@ -16,7 +16,7 @@ import pytest
 from sparklog.cli.main import _commands
 from sparklog.maintenance.jobs import JOBS, SCHEDULED
 from tests.servers.airflow import airflow_python
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 CONF = Path(__file__).parents[2] / "conf"
 DAG_FILE = CONF / "airflow_dag.py"

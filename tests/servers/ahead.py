@@ -14,22 +14,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench.peer_jars import delta
+from bench.peer_jars import delta, kafka_connector
 from tests.servers.cloud_servers import azurite_program, fake_gcs_program
 from tests.servers.hadoop import write_hadoop_archives
-from tests.servers.maven import CannotFetch
+from tests.servers.kafka_broker import kafka_jars
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import s3proxy_jar
 from tests.spark_classes import write_spark_archive
 
 PROGRAM = ("-m", "tests.servers.ahead")
-_FETCH_S: Final = 1_800  # on a busy machine
 _STEPS: Final[tuple[Callable[[], object], ...]] = (
-    *(write_hadoop_archives, s3proxy_jar, write_spark_archive, delta),
-    *(partial(azurite_program, _FETCH_S), partial(fake_gcs_program, _FETCH_S)),
+    *(write_hadoop_archives, s3proxy_jar, kafka_jars, write_spark_archive),
+    *(delta, kafka_connector, azurite_program, fake_gcs_program),
 )
 
 

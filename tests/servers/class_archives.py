@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.maven import CACHE, SHORT_LIVED_JVM, CannotFetch, alone, java, work_folder
+from tests.servers.made_once import CACHE, CannotFetch, alone, work_folder
+from tests.servers.maven import SHORT_LIVED_JVM, java
 
 _SILENT = "-Xlog:disable"  # about an archive that it does not take, Java would speak on stdout
 
@@ -31,13 +32,12 @@ def new_archive(program: str, jars: Sequence[Path]) -> Iterator[list[str] | None
     Several processes may ask at once. The JVM may exit by SIGTERM, but not by SIGKILL.
     """
     archive = _archive(program, tuple(jars))
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with alone(CACHE / f".{archive.stem}.lock"):
+    with alone(archive):
         if archive.is_file():
             yield None
             return
-        with work_folder(CACHE, archive.stem) as work:
-            written = Path(work, archive.name)
+        with work_folder(archive) as work:
+            written = work / archive.name
             yield [*SHORT_LIVED_JVM, f"-XX:ArchiveClassesAtExit={written}", _SILENT]
             if written.is_file():  # not every Java can write one
                 written.rename(archive)

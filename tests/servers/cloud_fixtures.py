@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers import cloud_servers
 from tests.servers.cloud_servers import AzureServer, GcsServer
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.local_server import ATTEMPTS, LocalServer, free_port, running
-from tests.servers.maven import CACHE, CannotFetch, alone, work_folder
+from tests.servers.made_once import CACHE, FETCH_S, CannotFetch, made_once
 
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
 AZURITE = "azurite@3.35.0"
 ACCOUNT = "tests"
 ACCOUNT_KEY = base64.b64encode(b"test-secret-key-of-an-azure-account").decode()
-_IN_A_TEST_S = 200  # less than a test may take: it is skipped then
 
 
 @dataclass
@@ -121,44 +120,39 @@ def azurite() -> Iterator[AzureServer]:
         raise RuntimeError("Azurite did not start")
 
 
-def fake_gcs_program(within_s: float = _IN_A_TEST_S) -> Path:
+def fake_gcs_program() -> Path:
     """The program, built if this is the first run here: two minutes of one core. Raises CannotFetch."""
-    return _fetched(FAKE_GCS, "go", lambda _: ["install", FAKE_GCS], within_s) / "fake-gcs-server"
+    return _fetched(FAKE_GCS, "go", lambda _: ["install", FAKE_GCS]) / "fake-gcs-server"
 
 
-def azurite_program(within_s: float = _IN_A_TEST_S) -> Path:
+def azurite_program() -> Path:
     """The main module, fetched if this is the first run here. Raises CannotFetch."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    folder = _fetched(AZURITE, "npm", lambda to: ["install", *options, "--prefix", to, AZURITE], within_s)
+    folder = _fetched(AZURITE, "npm", lambda to: ["install", *options, "--prefix", to, AZURITE])
     return folder / "node_modules/azurite/dist/src/blob/main.js"
 
 
-def _fetched(wanted: str, client: str, arguments: Callable[[str], Sequence[str]], within_s: float) -> Path:
-    """The folder of what `client` fetches; fetched once, then found in `.cache/servers/`."""
+def _fetched(wanted: str, client: str, arguments: Callable[[str], Sequence[str]]) -> Path:
+    """The folder of what `client` fetches."""
     name = wanted.rpartition("/")[2].replace("@", "-")
-    folder = CACHE / name
-    if not folder.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with alone(CACHE / f".{name}.lock", within_s), work_folder(CACHE, name) as work:
-            if not folder.is_dir():
-                _fetch(wanted, [_command(client), *arguments(f"{work}/all")], Path(work), within_s)
-                Path(work, "all").rename(folder)
-    return folder
+    return made_once(CACHE / name, lambda work: _fetch(wanted, [_command(client), *arguments(f"{work}/all")], work))
 
 
-def _fetch(wanted: str, command: Sequence[str], work: Path, within_s: float) -> None:
+def _fetch(wanted: str, command: Sequence[str], work: Path) -> Path:
     """Run a client that fetches into `work`/all. What it keeps for itself goes with `work`."""
-    Path(work, "all").mkdir()
+    fetched = work / "all"
+    fetched.mkdir()
     places = {"GOBIN": "all", "GOCACHE": "go-build", "GOPATH": "go", "npm_config_cache": "npm"}
     own = {name: str(work / place) for name, place in places.items()} | {"GOFLAGS": "-modcacherw"}
     try:
         done = subprocess.run(
-            command, check=False, env=os.environ | own, capture_output=True, text=True, timeout=within_s
+            command, check=False, env=os.environ | own, capture_output=True, text=True, timeout=FETCH_S
         )
     except subprocess.TimeoutExpired as error:
-        raise CannotFetch(f"wanted {wanted}, not here after {within_s} s") from error
+        raise CannotFetch(f"wanted {wanted}, not here after {FETCH_S} s") from error
     if done.returncode != 0:
         raise CannotFetch(f"wanted {wanted}, {command[0]} said: {done.stderr.strip()[-400:]}")
+    return fetched
 
 
 def _command(name: str) -> str:

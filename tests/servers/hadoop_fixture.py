@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.hadoop import Hadoop
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 
 
 @pytest.fixture(scope="session")

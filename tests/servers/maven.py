@@ -1,32 +1,37 @@
 """Java servers for tests, as JAR files from Maven Central, on a machine that has only Python and Java.
 
-The Apache Ivy that comes with pyspark resolves and downloads them; neither Maven nor ~/.m2 is asked. They
-are kept in the project's ignored cache, one folder for each list of coordinates.
+The Apache Ivy that comes with pyspark resolves and downloads them; neither Maven nor ~/.m2 is asked.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
-CACHE = Path(__file__).parents[2] / ".cache" / "servers"
-_FETCH_TIMEOUT_S = 240
+from tests.servers.made_once import CACHE, FETCH_S, CannotFetch, made_once
 
-
-class CannotFetch(Exception):
-    """This machine does not get a server's JARs: offline, or without Java. Fixtures make a skip of it."""
-
+# By default Ivy waits for ever on a connection that says nothing any more, and takes three times as long, most of it
+# for the SHA-1 and MD5 of each file: HTTPS and the length say as much about a file that was not damaged on its way.
+_SETTINGS: Final = """
+<ivysettings>
+  <property name="ivy.maven.lookup.sources" value="false"/>
+  <property name="ivy.maven.lookup.javadoc" value="false"/>
+  <settings defaultResolver="central"/>
+  <timeout-constraints>
+    <timeout-constraint name="patient" connectionTimeout="20000" readTimeout="30000"/>
+  </timeout-constraints>
+  <resolvers><ibiblio name="central" m2compatible="true" checksums="" timeoutConstraint="patient"/></resolvers>
+</ivysettings>
+"""
+_PAUSES_S: Final = (1, 10, 30, 60)  # between attempts
 
 # For what ends after a minute or so: C2 and a parallel collector would take more time than they save.
 SHORT_LIVED_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -49,35 +54,42 @@ def fetch_jars(name: str, coordinates: Sequence[str], without: Sequence[str] = (
     may ask at once. Raises CannotFetch.
     """
     digest = hashlib.sha256("\n".join([*sorted(coordinates), *sorted(without)]).encode()).hexdigest()[:12]
-    folder = CACHE / f"{name}-{digest}"
-    if not folder.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with alone(CACHE / f".{name}.lock"):
-            if not folder.is_dir():
-                _download(coordinates, without, folder)
+    folder = made_once(CACHE / f"{name}-{digest}", lambda work: _download(coordinates, without, work))
     return sorted(folder.glob("*.jar"))
 
 
-def _download(coordinates: Sequence[str], without: Sequence[str], folder: Path) -> None:
-    """Everything of one fetch lies in a folder of its own until it is complete: a killed run leaves no half cache."""
-    with work_folder(folder.parent, folder.name) as work:
-        ivy_file = Path(work, "ivy.xml")
-        ivy_file.write_text(_ivy_file(coordinates, without))
-        command = [
-            *(java(), "-Xmx256m", *SHORT_LIVED_JVM, f"-Duser.home={work}/home", "-jar", str(ivy_jar())),
-            *("-cache", f"{work}/cache", "-ivy", str(ivy_file), "-types", "jar", "bundle"),
-            *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
-        ]
+def _download(coordinates: Sequence[str], without: Sequence[str], work: Path) -> Path:
+    (work / "settings.xml").write_text(_SETTINGS)
+    (work / "ivy.xml").write_text(_ivy_file(coordinates, without))
+    command = [
+        *(java(), "-Xmx256m", *SHORT_LIVED_JVM, f"-Duser.home={work}/home", "-jar", str(ivy_jar())),
+        *(
+            "-settings",
+            f"{work}/settings.xml",
+            "-cache",
+            f"{work}/cache",
+            "-ivy",
+            f"{work}/ivy.xml",
+            "-types",
+            "jar",
+            "bundle",
+        ),
+        *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+    until = time.monotonic() + FETCH_S
+    for pause_s in (*_PAUSES_S, None):
+        left_s = max(1.0, until - time.monotonic())
         try:
-            done = subprocess.run(
-                command, check=False, cwd=work, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S
-            )
+            done = subprocess.run(command, check=False, cwd=work, capture_output=True, text=True, timeout=left_s)
         except subprocess.TimeoutExpired as error:
-            raise CannotFetch(f"wanted {', '.join(coordinates)}, not here after {_FETCH_TIMEOUT_S} s") from error
-        jars = Path(work, "jars")
-        if done.returncode != 0 or not any(jars.glob("*.jar")):
+            raise CannotFetch(f"wanted {', '.join(coordinates)}, not here after {FETCH_S} s") from error
+        jars = work / "jars"
+        if done.returncode == 0 and any(jars.glob("*.jar")):
+            break
+        if pause_s is None:
             raise CannotFetch(f"wanted {', '.join(coordinates)}, Ivy said: {_complaint(done.stdout + done.stderr)}")
-        jars.rename(folder)
+        time.sleep(pause_s)
+    return jars
 
 
 def _ivy_file(coordinates: Sequence[str], without: Sequence[str]) -> str:
@@ -121,35 +133,10 @@ def ivy_jar() -> Path:
 
 def _complaint(output: str) -> str:
     """The lines of Ivy that say what is missing."""
-    lines = [line.strip(" \t:") for line in output.splitlines()]
-    wrong = [line for line in lines if any(word in line.lower() for word in ("not found", "exception", "unresolved"))]
+    lines = [line for text in output.splitlines() if (line := text.strip(" \t:"))]
+    wrong = [
+        line
+        for line in lines
+        if any(word in line.lower() for word in ("not found", "exception", "unresolved", "failed"))
+    ]
     return "; ".join((wrong or lines)[-5:])[-600:]
-
-
-@contextmanager
-def alone(lock: Path, wait_s: float = float("inf")) -> Iterator[None]:
-    """Between processes that name the same file one is inside at a time. Raises CannotFetch after `wait_s`."""
-    until = time.monotonic() + wait_s
-    with lock.open("w") as file:
-        while not _locked(file):
-            if time.monotonic() > until:
-                raise CannotFetch(f"another process still fetches what belongs to {lock.name}, after {wait_s} s")
-            time.sleep(0.1)
-        yield
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def work_folder(parent: Path, name: str) -> Iterator[str]:
-    """A folder for what is not complete yet. Removes those that killed runs left: be `alone` with this name."""
-    for left in parent.glob(f".{name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=parent) as work:
-        yield work

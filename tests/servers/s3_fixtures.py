@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers import s3_servers
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import S3Server
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.servers import ahead
-from tests.servers.maven import work_folder
 
 # Its child is deaf to SIGTERM, as a JVM is that writes an archive, and holds a pipe open as long as it lives.
 WITH_A_DEAF_CHILD = """
@@ -39,13 +38,3 @@ def test_neither_processes_nor_files_are_left(tmp_path: Path, monkeypatch: pytes
         assert alive.read() == ""
     assert not os.path.exists(running.folder.name)
     ahead.end(running)
-
-
-def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    for name in (".jars-1-killed", ".jars-2-of-another", "jars-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "part").touch()
-    with work_folder(tmp_path, "jars-1") as work:
-        assert os.listdir(work) == []
-        assert sorted(os.listdir(tmp_path)) == sorted([Path(work).name, ".jars-2-of-another", "jars-1"])
-    assert sorted(os.listdir(tmp_path)) == [".jars-2-of-another", "jars-1"]

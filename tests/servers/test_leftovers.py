@@ -18,7 +18,7 @@ import pytest
 from tests.servers.hadoop import hadoop_jars
 from tests.servers.held_servers import FOLDER, STARTED
 from tests.servers.leftovers import VARIABLE, marked
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import s3proxy_jar
 
 PROJECT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.storage.open_store import open_store
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import s3proxy, s3proxy_jar
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.secret_search import leaks, new_secret
 from tests.servers import s3_servers
 from tests.servers.local_server import free_port
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import ACCESS_KEY_ID, S3Server
 from tests.spark.conftest import PROJECT
 from tests.spark.secret_job import Scenario

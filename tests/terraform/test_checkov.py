@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.servers.locked_environment import locked_python
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.terraform.trees import TERRAFORM
 
 pytestmark = pytest.mark.campaign

@@ -28,7 +28,7 @@ from sparklog.client.groups.offsets import committed
 from sparklog.core.errors import GroupIdNotFound, InvalidOption, NonEmptyGroup, SparklogError
 from sparklog.core.types import KafkaTopic
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.spark.mirror.kafka_topics import client_config
 
 GROUP = "billing"

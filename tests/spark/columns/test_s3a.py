@@ -14,7 +14,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.jar import jar
 from tests.servers import s3a
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.servers.s3_servers import S3Server
 from tests.spark.columns.conftest import metric, sorted_rows
 from tests.spark.conftest import OneSpark, access_to

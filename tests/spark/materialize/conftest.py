@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.peer_jars import delta
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.spark.conftest import OneSpark
 from tests.spark.kills.deaths import Deaths
 from tests.spark.kills.running_driver import EXECUTORS

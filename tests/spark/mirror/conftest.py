@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.jar import jar
 from tests.servers.kafka_broker import KafkaBroker, kafka_jars
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.spark.conftest import OneSpark
 from tests.spark.mirror.kafka_topics import KafkaTopics
 

@@ -18,7 +18,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.types import KafkaTopic
 from sparklog.log.records_schema import HEADERS
 from tests.jar import jar
-from tests.servers.maven import CannotFetch
+from tests.servers.made_once import CannotFetch
 from tests.spark.conftest import OneSpark
 from tests.spark.mirror.kafka_topics import KafkaTopics
 
