@@ -18,15 +18,14 @@ from sparklog.client.cluster import connect
 from tests.docs.markdown_pages import ROOT as PROJECT
 from tests.jar import jar, java
 from tests.jvm.java_program import OPENED
-from tests.servers.maven import SHORT_LIVED_JVM, fetch_jars
-
-SCALA_2_13 = "org.apache.spark:spark-sql_2.13:3.5.9"  # pyspark 3.5 has the JARs of Scala 2.12
+from tests.servers.maven import SHORT_LIVED_JVM
+from tests.spark_home import jars_of_scala_2_13
 
 
 def class_paths() -> dict[str, str]:
     """The classes of Spark: those of Maven, and those whose environments are there (make test SPARK=3.5)."""
     paths = {
-        "3.5 with Scala 2.13": os.pathsep.join(map(str, fetch_jars("spark-3.5-scala-2.13", [SCALA_2_13]))),
+        "3.5 with Scala 2.13": os.pathsep.join(map(str, jars_of_scala_2_13())),
         pyspark.__version__: f"{Path(pyspark.__file__).parent}/jars/*",
     }
     for jars in (ROOT / ".cache" / "sparks").glob("*/lib/python*/site-packages/pyspark/jars"):

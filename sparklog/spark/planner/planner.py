@@ -46,7 +46,7 @@ from sparklog.spark.planner.stream_requests import STREAM_REQUESTS
 from sparklog.spark.planner.topic_requests import TOPIC_REQUESTS
 from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "9"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "10"  # of these messages; the JAR names the one that it speaks
 START: Final = b"\0sparklog planner\0"
 _PING: Final = b"P"
 _WITH_ROWS: Final = b"A"

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from sparklog.client.cluster import Cluster
+from sparklog.core.errors import AccessRefused
 from sparklog.maintenance.job_report import JobReport
 from sparklog.spark.mirror import mirror_job
+from sparklog.spark.mirror.kafka_cluster import KafkaCluster
 from tests.servers.kafka_broker import KafkaBroker
 from tests.spark.mirror.kafka_topics import KafkaTopics
 from tests.spark.mirror.test_mirror_job import Mirror, ends, here, some
@@ -134,6 +136,28 @@ def test_a_pattern_that_nothing_matches_for_a_while_is_followed(
     between(delete, create, lambda: None)
     mirror(pattern=f"{topic}.*", follow=True)
     assert here(cluster, later) == kafka.read(later)
+
+
+def test_credentials_that_kafka_refuses_for_a_while_are_tried_again(
+    mirror: Mirror, cluster: Cluster, kafka: KafkaTopics, between: Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create(1)
+    kafka.write(topic, some(3))
+    answer = KafkaCluster.chosen_names
+
+    def refuse(*_: object) -> list[str]:
+        raise AccessRefused("SASL authentication failed")
+
+    def revoke() -> None:
+        monkeypatch.setattr(KafkaCluster, "chosen_names", refuse)
+
+    def grant() -> None:
+        monkeypatch.setattr(KafkaCluster, "chosen_names", answer)
+        kafka.write(topic, some(3, first=3))
+
+    between(revoke, grant, lambda: None)
+    assert failures(mirror(topic, follow=True)) == {}
+    assert here(cluster, topic) == kafka.read(topic)
 
 
 def test_markers_that_retention_removes_are_no_loss(mirror: Mirror, kafka: KafkaTopics, between: Between) -> None:

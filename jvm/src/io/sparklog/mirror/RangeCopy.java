@@ -22,8 +22,8 @@ import org.apache.kafka.common.record.TimestampType;
 
 /**
  * Copies one range: Kafka's records become encoded batches, which a planner uploads to any kind of store, or compares with
- * those that are there. From the first empty offset on, batches store offsets. The last
- * batch is held back until the range ends.
+ * those that are there. From the first empty offset on, batches store offsets. The last batch is held back until the range
+ * ends.
  */
 final class RangeCopy implements AutoCloseable {
   private static final int BATCH_BYTES = 8 << 20;

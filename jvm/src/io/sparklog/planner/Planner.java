@@ -48,7 +48,7 @@ public final class Planner {
       JsonMapper.builder(JsonFactory.builder().streamReadConstraints(LONG_TEXTS).build())
           .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
           .build();
-  private static final String PROTOCOL = "9"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "10"; // of the messages; another sparklog may speak another one
   private static final byte[] START = "\0sparklog planner\0".getBytes(StandardCharsets.US_ASCII);
   private static final byte REQUEST = 'J';
   private static final byte WITH_ROWS = 'A';
