@@ -163,7 +163,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         from sparklog.client.commits.commit_write import commit_append
         from sparklog.client.plans.plan_and_upload import plan_and_upload
         from sparklog.client.plans.task_upload import check_arrow, check_partition_named, producer_slices
-        from sparklog.log.records_schema import left_out_warning
+        from sparklog.log.kafka_columns import left_out_warning
         from sparklog.log.write.kept_offsets import KeptOffsets
 
         check_arrow(rows)
@@ -285,8 +285,8 @@ class Cluster(Admin, AnswersKafkaMethods):
         """
         import pyarrow as pa
 
+        from sparklog.log.kafka_columns import DEFAULT_COLUMNS, read_schema
         from sparklog.log.read.scan import scan
-        from sparklog.log.records_schema import DEFAULT_COLUMNS, read_schema
 
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)

@@ -18,19 +18,19 @@ from typing import Any, Final
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 
 from sparklog.core.errors import Damaged, InvalidInput, RecordTooLarge
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import Malformed, batch_metadata
-from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, StoredSchema
 
 PARTITION_KEY: Final = b"sparklog.partition"  # in the metadata of each batch message: <topic id>-<partition>
 SMALL_BATCH_BYTES: Final = 16 << 10  # smaller batches are stored uncompressed: zstd costs at least 0.27 ms
 ARENA_BYTES: Final = 8 << 20
 _PLACE: Final = re.compile(rb"([0-9]{1,10})-([0-9]{1,10})")
 _MESSAGE_ROOM: Final = 4 << 10  # more than the metadata, partition and padding of one message need
-_STORED: Final = frozenset(COMPACTED_SCHEMA.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ def check_compression(name: str) -> None:
 
 
 class BatchEncoder:
-    """Encodes batches of `RAW_SCHEMA` or `COMPACTED_SCHEMA`, one at a time. Not thread-safe.
+    """Encodes batches of one schema, one at a time. Not thread-safe.
 
     Each message is written into an arena, a buffer of 8 MiB, and returned as a view of the arena, so that its bytes are
     not copied again. When the arena is full, a new one is begun; the old one is freed once none of its messages is used
     any more. A batch that is too large for an arena of 8 MiB gets a larger one.
     """
 
-    def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
+    def __init__(self, compression: str, schema: StoredSchema = RAW) -> None:
         check_compression(compression)
         self._codec = None if compression == "none" else compression
         self._schema = schema
@@ -72,20 +72,20 @@ class BatchEncoder:
     def encode(self, place: TopicPartition, rows: pa.RecordBatch) -> EncodedBatch:
         """Encode `rows`, which belong to the partition `place`, as one message.
 
-        `rows` must have at least one row, the columns of the encoder's schema (headers may be missing), and no null
-        timestamp.
+        `rows` must have at least one row, the columns of the encoder's schema (columns of lists may be missing),
+        and no null timestamp.
         """
-        rows = with_headers(rows, self._schema)
+        rows = with_all_columns(rows, self._schema)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
         # Data that does not compress may grow a little with both codecs, by less than 1 %.
         bound = raw_bytes + raw_bytes // 64 + _MESSAGE_ROOM
         if self._arena is None or self._arena.room < bound:
-            self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec, self._schema)
+            self._arena = _Arena(max(ARENA_BYTES, bound + 2 * _MESSAGE_ROOM), self._codec, self._schema.arrow)
         message = self._arena.write(
             rows, _partition_metadata(place.topic_id, place.partition), small=raw_bytes < SMALL_BATCH_BYTES
         )
-        low, high = timestamp_bounds(rows)
-        offsets = offset_bounds(rows) if self._schema is COMPACTED_SCHEMA else None
+        low, high = timestamp_bounds(rows.column(self._schema.timestamp))
+        offsets = None if self._schema.offset is None else offset_bounds(rows.column(self._schema.offset))
         return EncodedBatch(place.partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
 
     def rewind(self) -> None:
@@ -144,47 +144,47 @@ def _partition_metadata(topic_id: TopicId, partition: PartitionIndex) -> Any:
     return pa.KeyValueMetadata({PARTITION_KEY: f"{topic_id}-{partition}".encode()})
 
 
-# ---- absent headers -------------------------------------------------------------------------------
+# ---- lists that are all null ----------------------------------------------------------------------
 
 
-def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return `rows` with only the columns of `COMPACTED_SCHEMA`, and without the headers if all headers are null.
+def without_null_lists(rows: pa.RecordBatch, schema: StoredSchema) -> pa.RecordBatch:
+    """Return `rows` with only the columns of `schema`, and without columns of lists that are all null.
 
-    The headers are left out to avoid copying nulls. `rows` must have all columns of `RAW_SCHEMA`.
+    These are left out to avoid copying nulls. `rows` must have all columns of `schema`.
     """
-    headers = rows.column("headers")
-    left_out = "headers" if headers.null_count == len(headers) else None
-    return rows.select([name for name in rows.schema.names if name in _STORED and name != left_out])
+    left_out = [name for name in schema.lists if (column := rows.column(name)).null_count == len(column)]
+    return rows.select([name for name in schema.names if name not in left_out])
 
 
-def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
-    """Return `rows` with all columns of `schema`. Only the headers may be missing in `rows`.
+def with_all_columns(rows: pa.RecordBatch, schema: StoredSchema) -> pa.RecordBatch:
+    """Return `rows` with all columns of `schema`. Only columns of lists may be missing in `rows`.
 
-    If no record has headers, the headers column becomes an array of nulls that takes almost no space. It is not a slice
-    of `pa.nulls`: that would be stored with child buffers as long as the column.
+    If no row has a list, the column becomes an array of nulls that takes almost no space. It is not a slice of
+    `pa.nulls`: that would be stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
-    headers = columns.get("headers")
-    if headers is None or headers.null_count == len(headers):
-        columns["headers"] = no_headers(rows.num_rows)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    for name in schema.lists:
+        column = columns.get(name)
+        if column is None or column.null_count == len(column):
+            columns[name] = no_lists(schema.arrow.field(name).type, rows.num_rows)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema.arrow)
 
 
-def no_headers(records: int) -> pa.Array:
-    """Return a headers column of `records` nulls."""
-    return _no_headers(1 << max(0, records - 1).bit_length()).slice(0, records)
+def no_lists(kind: pa.ListType, rows: int) -> pa.Array:
+    """Return a column of this type with `rows` nulls."""
+    return _no_lists(kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 
-@functools.lru_cache(maxsize=4)
-def _no_headers(records: int) -> pa.Array:
-    validity = pa.py_buffer(bytes((records + 7) // 8))
-    offsets = pa.py_buffer(bytes(4 * (records + 1)))
-    return pa.Array.from_buffers(HEADERS, records, [validity, offsets], children=[pa.nulls(0, HEADERS.value_type)])
+@functools.lru_cache(maxsize=64)
+def _no_lists(kind: pa.ListType, rows: int) -> pa.Array:
+    validity = pa.py_buffer(bytes((rows + 7) // 8))
+    ends = pa.py_buffer(bytes(4 * (rows + 1)))
+    return pa.Array.from_buffers(kind, rows, [validity, ends], children=[pa.nulls(0, kind.value_type)])
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=64)
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    columns = [no_headers(0) if field.type == HEADERS else pa.nulls(0, field.type) for field in schema]
+    columns = [no_lists(field.type, 0) if pat.is_list(field.type) else pa.nulls(0, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -214,7 +214,7 @@ def decodings(
     lengths: Sequence[int],
     crcs: Sequence[int],
     columns: Sequence[str],
-    schema: pa.Schema = RAW_SCHEMA,
+    schema: StoredSchema = RAW,
     most_bytes: int = LARGEST_BATCH_BYTES,
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
     """Yield tasks, in order, that decode consecutive batches in `body`, restricted to `columns` of `schema`.
@@ -227,7 +227,7 @@ def decodings(
     A task raises Damaged, which names the object and the byte, if the CRC32C of its message is wrong, or if its content
     is: see `message_decoder`. It raises RecordTooLarge if the columns have more than `most_bytes` before compression.
     """
-    decoder = MessageDecoder(schema, columns, most_bytes)
+    decoder = MessageDecoder(schema.arrow, columns, most_bytes)
     start = 0
     for length, crc in zip(lengths, crcs, strict=True):
         yield functools.partial(_decoded, decoder, body.slice(start, length), crc, key, position + start)
@@ -254,18 +254,14 @@ def place_of(message: pa.Buffer) -> TopicPartition:
     return TopicPartition(TopicId(topic_id), PartitionIndex(partition))
 
 
-def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """The offsets of the first and the last row.
-
-    `rows` must have the columns of `COMPACTED_SCHEMA` and at least one row.
-    """
-    offsets = rows.column("offset")
+def offset_bounds(offsets: pa.Array) -> tuple[int, int]:
+    """The first and the last offset of a column (at least one row)."""
     return offsets[0].as_py(), offsets[-1].as_py()
 
 
-def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """Smallest and largest timestamp of the rows (at least one), in microseconds."""
-    values = timestamps_us(rows.column("timestamp"))
+def timestamp_bounds(timestamps: pa.Array) -> tuple[int, int]:
+    """Smallest and largest timestamp of a column (at least one row, no nulls), in microseconds."""
+    values = timestamps_us(timestamps)
     return int(values.min()), int(values.max())
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import InvalidRecord
 from sparklog.log.number_arrays import array_of, buffer_offsets
-from sparklog.log.records_schema import HEADERS
+from sparklog.log.stored_schema import HEADERS
 
 _SHOWN_KEY_CHARS: Final = 50
 

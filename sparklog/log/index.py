@@ -31,7 +31,7 @@ from sparklog.log.ipc_file import END_OF_STREAM, FILE_START
 from sparklog.log.message_decoder import LARGEST_TIMES_BYTES, MessageDecoder
 from sparklog.log.message_metadata import Malformed, batch_numbers, schema_metadata
 from sparklog.log.number_arrays import numpy_of
-from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
+from sparklog.log.stored_schema import OBJECT_FORMAT_KEY, RAW, RAW_WITH_OFFSETS, STORED_SCHEMAS, StoredSchema
 
 T = TypeVar("T")
 INDEX_FORMAT_KEY: Final = b"sparklog.index"
@@ -93,9 +93,9 @@ class Index:
         return len(self.position)
 
     @property
-    def object_schema(self) -> pa.Schema:
-        """The Arrow schema of the object: `RAW_SCHEMA` or `COMPACTED_SCHEMA`."""
-        return RAW_SCHEMA if self.base_offset is None else COMPACTED_SCHEMA
+    def object_schema(self) -> StoredSchema:
+        """The schema of the object."""
+        return RAW if self.base_offset is None else RAW_WITH_OFFSETS
 
     def rows(self, begin: int, stop: int) -> Index:
         """The part of the index about batches [begin, stop)."""
@@ -244,8 +244,8 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 
 def _index_of_object(key: str, body: pa.Buffer) -> Index:
     schema, rest = _opened("object", key, body, OBJECT_FORMAT_KEY, STORED_SCHEMAS)
-    columns = ["timestamp"] if schema is RAW_SCHEMA else ["timestamp", "offset"]
-    decoder = MessageDecoder(schema, columns, LARGEST_TIMES_BYTES)
+    columns = [schema.timestamp] if schema.offset is None else [schema.timestamp, schema.offset]
+    decoder = MessageDecoder(schema.arrow, columns, LARGEST_TIMES_BYTES)
     rows: list[BatchRow] = []
     crcs: list[int] = []
     offsets: list[tuple[int, int]] = []
@@ -257,12 +257,13 @@ def _index_of_object(key: str, body: pa.Buffer) -> Index:
         if not batch.num_rows:
             raise Malformed("a batch without records")
         place, position = place_of(message), body.size - rest.size
-        rows.append((place.topic_id, place.partition, batch.num_rows, position, length, *timestamp_bounds(batch)))
+        times = timestamp_bounds(batch.column(schema.timestamp))
+        rows.append((place.topic_id, place.partition, batch.num_rows, position, length, *times))
         crcs.append(crc32c(message))
-        if schema is COMPACTED_SCHEMA:
-            offsets.append(offset_bounds(batch))
+        if schema.offset is not None:
+            offsets.append(offset_bounds(batch.column(schema.offset)))
         rest = rest.slice(length)
-    return index_of(rows, crcs, offsets if schema is COMPACTED_SCHEMA else None)
+    return index_of(rows, crcs, None if schema.offset is None else offsets)
 
 
 def _opened(what: str, key: str, body: pa.Buffer, format_key: bytes, known: Mapping[bytes, T]) -> tuple[T, pa.Buffer]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import exact_amount
 from sparklog.log.message_metadata import INT64, Malformed, MessageNumbers, batch_numbers
-from sparklog.log.records_schema import HEADERS, STORED_HEADERS
+from sparklog.log.stored_schema import HEADERS, STORED_HEADERS
 
 _STORED: Final = -1  # in place of the length before compression: the buffer is not compressed
 # A block of 128 KiB takes 4 bytes at least in a zstd frame. A byte more in a block of LZ4 stands for 255 bytes at most.

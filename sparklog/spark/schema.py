@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.log.records_schema import IGNORED_COLUMNS, canonical
+from sparklog.log.kafka_columns import IGNORED_COLUMNS, canonical
 from sparklog.spark.spark_versions import arrow_schema
 
 RECORDS_SCHEMA: Final = StructType(

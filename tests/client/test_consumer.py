@@ -28,7 +28,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from sparklog.host.clock import SystemClock
-from sparklog.log.records_schema import HEADERS, READ_SCHEMA
+from sparklog.log.kafka_columns import READ_SCHEMA
+from sparklog.log.stored_schema import HEADERS
 from tests.client import replicated_cluster
 from tests.client.compacting import KEPT, mixed_log
 from tests.client.interfered_stores import tick

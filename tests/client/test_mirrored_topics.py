@@ -25,7 +25,7 @@ from sparklog.core.errors import (
 from sparklog.core.placement.held_slices import named_object
 from sparklog.core.types import TimestampSource
 from sparklog.log.read.object_reader import read_index
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.log.write import task_memory
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
@@ -87,7 +87,7 @@ def test_objects_store_offsets_only_if_some_are_empty(topic: MirroredTopic) -> N
     topic.append([3, 5])
     topic.append([6, 7], end=9)
     topic.append([9])
-    assert schemas(topic) == [RAW_SCHEMA, COMPACTED_SCHEMA, COMPACTED_SCHEMA, RAW_SCHEMA]
+    assert schemas(topic) == [RAW, RAW_WITH_OFFSETS, RAW_WITH_OFFSETS, RAW]
 
 
 def test_each_kind_of_timestamp_has_a_slice_of_its_own(topic: MirroredTopic) -> None:
@@ -254,12 +254,12 @@ def test_a_roll_keeps_offsets_and_dense_segments_dense(topic: MirroredTopic) -> 
     topic.append([0, 1, 2])
     topic.append([3, 4])
     roll(topic)
-    assert (topic.bounds(), schemas(topic)) == ([(0, 5, 5)], [RAW_SCHEMA])
+    assert (topic.bounds(), schemas(topic)) == ([(0, 5, 5)], [RAW])
     topic.append([5, 7])
     topic.append([8, 9], end=11)
     roll(topic)
     assert topic.bounds() == [(0, 5, 5), (5, 11, 4)]
-    assert schemas(topic) == [RAW_SCHEMA, COMPACTED_SCHEMA]
+    assert schemas(topic) == [RAW, RAW_WITH_OFFSETS]
     topic.check()
 
 
@@ -274,10 +274,10 @@ def test_dense_slices_of_an_object_with_offsets_are_not_copied_into_a_dense_segm
     offsets = [*range(8), 30]
     topic.write({at: Record("k", dice.randbytes(140_000).hex(), 1_000_000 + at) for at in offsets})
     assert {bound[1] - bound[0] == bound[2] for bound in topic.bounds()} == {True, False}
-    assert set(schemas(topic)) == {COMPACTED_SCHEMA}
+    assert set(schemas(topic)) == {RAW_WITH_OFFSETS}
     roll(topic)
-    assert RAW_SCHEMA in schemas(topic)
-    assert COMPACTED_SCHEMA in schemas(topic)
+    assert RAW in schemas(topic)
+    assert RAW_WITH_OFFSETS in schemas(topic)
     topic.check()
     state, store = topic.cluster.connection.newest_state(), topic.cluster.connection.follower.store
     for each in state.slices.everything():

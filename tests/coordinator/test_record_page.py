@@ -32,8 +32,8 @@ from sparklog.core.access import Access, Principal, parse_right
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.log.batch import BatchEncoder, EncodedBatch, crc32c
-from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
-from sparklog.log.records_schema import STORED_HEADERS
+from sparklog.log.stored_schema import HEADERS as HEADERS_TYPE
+from sparklog.log.stored_schema import STORED_HEADERS
 from sparklog.wire.record_messages import MOST_HEADERS
 from tests.client.mirrored_topic import MirroredTopic, Record
 from tests.coordinator.asgi import request

@@ -12,14 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparklog.core.types import LeaderEpoch, NewObject, Offset, TimestampSource, UploadId
-from sparklog.log.records_schema import COMPACTED_FORMAT, COMPACTED_SCHEMA, canonical
+from sparklog.log.kafka_columns import canonical
+from sparklog.log.stored_schema import RAW_WITH_OFFSETS
 from sparklog.log.write.segments_writer import Origin, SegmentsWriter
 from sparklog.storage.keys import data_key, index_key
 from tests.golden.make_golden import rows
 from tests.log.compacted_log import target
 from tests.log.written_log import empty_store, lanes_of
 
-FOLDER = Path(__file__).parent / f"objects-{COMPACTED_FORMAT.decode()}"
+FOLDER = Path(__file__).parent / "objects-4"
 OLDER = Path(__file__).parent / "older"  # a segment, and an entry of a chain, as no version writes them now
 KEPT = [3, 4, 9, 17, 18, 29, 31, 44, 45, 58]
 END = Offset(60)
@@ -29,15 +30,15 @@ def records() -> pa.RecordBatch:
     """The rows of the segment, with their offsets."""
     (batch,) = canonical(rows(0, 60).drop_columns(["partition"])).combine_chunks().to_batches()
     kept = batch.take(pa.array(KEPT))
-    columns = [kept.column(name) for name in COMPACTED_SCHEMA.names[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, pa.array(KEPT, pa.int64())], schema=COMPACTED_SCHEMA)
+    columns = [kept.column(name) for name in RAW_WITH_OFFSETS.names[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, pa.array(KEPT, pa.int64())], schema=RAW_WITH_OFFSETS.arrow)
 
 
 def made() -> tuple[NewObject, bytes, bytes]:
     """The segment as the chain would name it, its bytes and those of its index."""
     store = empty_store()
     with SegmentsWriter(
-        target(compression="none"), lanes_of(a=store), Offset(0), lambda: UploadId("0" * 32), COMPACTED_SCHEMA
+        target(compression="none"), lanes_of(a=store), Offset(0), lambda: UploadId("0" * 32), RAW_WITH_OFFSETS
     ) as writer:
         writer.begin_run(Origin(LeaderEpoch(0), TimestampSource.CREATE_TIME), 0)
         writer.add(records().slice(0, 6))

@@ -12,7 +12,7 @@ import pytest
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.types import NewObject
 from sparklog.log.index import decode_index, rebuild_index
-from sparklog.log.records_schema import COMPACTED_SCHEMA
+from sparklog.log.stored_schema import RAW_WITH_OFFSETS
 from tests.golden.compacted_segment import FOLDER, KEPT, OLDER, made, records
 
 
@@ -34,7 +34,7 @@ def test_the_golden_segment_is_read_as_it_was_written() -> None:
         [29, 58],
     )
     table = pa.ipc.open_file(pa.py_buffer(body)).read_all()
-    assert table.schema.equals(COMPACTED_SCHEMA, check_metadata=True)
+    assert table.schema.equals(RAW_WITH_OFFSETS.arrow, check_metadata=True)
     assert table.equals(pa.Table.from_batches([records()]))
     assert pl.read_ipc(body)["offset"].to_list() == KEPT
 

@@ -210,7 +210,7 @@ GUARDS: Final = (
         "roll-copies-its-own-format",
         "A roll copies a batch only into a segment of the same columns: a dense slice may be in one with offsets.",
         _ROLL,
-        "may_copy = not overlaid and stored.schema is RAW_SCHEMA",
+        "may_copy = not overlaid and stored.schema is RAW",
         "may_copy = not overlaid",
         (f"{_TESTS}::test_dense_slices_of_an_object_with_offsets_are_not_copied_into_a_dense_segment",),
     ),
@@ -260,9 +260,9 @@ GUARDS: Final = (
     Guard(
         "kept-offsets-beside-headers",
         "Pieces with and without headers are joined with the offsets of their records.",
-        "sparklog/log/write/raw_rows.py",
-        'COMPACTED_SCHEMA if "offset" in pieces[0].schema.names else RAW_SCHEMA',
-        "RAW_SCHEMA",
+        "sparklog/log/batch.py",
+        "[name for name in schema.names if name not in left_out]",
+        "[name for name in RAW.names if name not in left_out]",
         (f"{_TESTS}::test_rows_with_and_without_headers_keep_their_offsets",),
     ),
     Guard(

@@ -44,8 +44,9 @@ from sparklog.log.batch import BatchEncoder
 from sparklog.log.check.object_check import check_object
 from sparklog.log.index import BatchRow, Index, decode_index, encode_index, index_of, rebuild_index
 from sparklog.log.ipc_file import IpcFileWriter
+from sparklog.log.kafka_columns import READ_SCHEMA
 from sparklog.log.read.object_reader import read_slice
-from sparklog.log.records_schema import COMPACTED_SCHEMA, HEADERS, RAW_SCHEMA, READ_SCHEMA
+from sparklog.log.stored_schema import HEADERS, RAW, RAW_WITH_OFFSETS, StoredSchema
 from sparklog.storage.keys import index_key
 from sparklog.storage.local.store import LocalStore
 
@@ -88,23 +89,23 @@ def originals(seed: int) -> list[Original]:
     return [
         _original(dice, compression, schema, rows, most_step)
         for compression in ("zstd", "lz4", "none")
-        for schema, most_step in ((RAW_SCHEMA, 1), (COMPACTED_SCHEMA, 3), (COMPACTED_SCHEMA, 1))
+        for schema, most_step in ((RAW, 1), (RAW_WITH_OFFSETS, 3), (RAW_WITH_OFFSETS, 1))
         for rows in ROWS
     ]
 
 
-def _original(dice: random.Random, compression: str, schema: pa.Schema, rows: int, most_step: int) -> Original:
+def _original(dice: random.Random, compression: str, schema: StoredSchema, rows: int, most_step: int) -> Original:
     batches, at = [], 100
     for number in range(3):
         batches.append(_rows(dice, schema, rows, at, most_step, nulls=number != 1))
-        at = batches[-1].column("offset")[-1].as_py() + 1 if schema is COMPACTED_SCHEMA else at + rows
+        at = batches[-1].column("offset")[-1].as_py() + 1 if schema is RAW_WITH_OFFSETS else at + rows
     return original_of(batches, compression, schema, at)
 
 
-def original_of(batches: list[pa.RecordBatch], compression: str, schema: pa.Schema, end_offset: int) -> Original:
+def original_of(batches: list[pa.RecordBatch], compression: str, schema: StoredSchema, end_offset: int) -> Original:
     """An object of these batches, as a slice from offset 100 on."""
     sink = pa.BufferOutputStream()
-    writer = IpcFileWriter(sink, schema)
+    writer = IpcFileWriter(sink, schema.arrow)
     encoder = BatchEncoder(compression, schema)
     cells: list[BatchRow] = []
     crcs, offsets = [], []
@@ -117,7 +118,7 @@ def original_of(batches: list[pa.RecordBatch], compression: str, schema: pa.Sche
         if encoded.offsets:
             offsets.append(encoded.offsets)
     writer.finish()
-    index = index_of(cells, crcs, offsets if schema is COMPACTED_SCHEMA else None)
+    index = index_of(cells, crcs, offsets if schema is RAW_WITH_OFFSETS else None)
     end = int(index.position[-1] + index.length[-1])
     slice_ = Slice(
         topic_id=TopicId(1), partition=PartitionIndex(0), start=Offset(100), end=Offset(end_offset),
@@ -130,7 +131,7 @@ def original_of(batches: list[pa.RecordBatch], compression: str, schema: pa.Sche
 
 
 def _rows(
-    dice: random.Random, schema: pa.Schema, rows: int, start: int, most_step: int, *, nulls: bool
+    dice: random.Random, schema: StoredSchema, rows: int, start: int, most_step: int, *, nulls: bool
 ) -> pa.RecordBatch:
     def some(made: Any) -> Any:
         return None if nulls and dice.random() < 0.2 else made
@@ -143,11 +144,11 @@ def _rows(
         pa.array([some(b"key %d" % dice.randrange(50)) for _ in range(rows)], pa.binary()),
         pa.array([some(b"value %d " % row * dice.randrange(5)) for row in range(rows)], pa.binary()),
         pa.array(headers if nulls or dice.random() < 0.5 else [None] * rows, HEADERS),
-        pa.array([dice.randrange(10**9) for _ in range(rows)], RAW_SCHEMA.field("timestamp").type),
+        pa.array([dice.randrange(10**9) for _ in range(rows)], RAW.arrow.field("timestamp").type),
     ]
-    if schema is COMPACTED_SCHEMA:
+    if schema is RAW_WITH_OFFSETS:
         columns.append(pa.array(np.cumsum([dice.randint(1, most_step) for _ in range(rows)]) + start - 1, pa.int64()))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
 
 
 # ---- spoiling -------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ import msgspec
 from sparklog.core.producing import murmur2
 from sparklog.core.types import ObjectKind
 from sparklog.log import batch, index, ipc_file, message_decoder, message_metadata
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
-from sparklog.log.write import row_sizes
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.spark.planner import planner
 from sparklog.spark.write import stream_writer
 from sparklog.storage import keys
@@ -46,12 +45,12 @@ OF_PYTHON: Final[dict[str, str | bytes | int]] = {
     "arrow.Murmur2.M": murmur2._M,
     "arrow.Murmur2.R": murmur2._R,
     "write.task.OpenObject.APPEND": ObjectKind.APPEND.value,
-    "write.task.PendingRows.ROW_BYTES": row_sizes.ROW_BYTES,
-    "write.task.PendingRows.HEADER_BYTES": row_sizes.HEADER_BYTES,
+    "write.task.PendingRows.ROW_BYTES": RAW.row_bytes,
+    "write.task.PendingRows.HEADER_BYTES": RAW.element_bytes,
 }
 LAYOUTS: Final = {
-    "arrow.Layout.STORED": RAW_SCHEMA,
-    "arrow.Layout.COMPACTED": COMPACTED_SCHEMA,
+    "arrow.Layout.STORED": RAW.arrow,
+    "arrow.Layout.COMPACTED": RAW_WITH_OFFSETS.arrow,
     "arrow.Layout.INDEX": index.INDEX_SCHEMA,
     "arrow.Layout.COMPACTED_INDEX": index.COMPACTED_INDEX_SCHEMA,
 }

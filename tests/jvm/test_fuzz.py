@@ -17,7 +17,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.log.index import encode_index
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA
+from sparklog.log.stored_schema import HEADERS, RAW
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from tests.client.compacting import mixed_log
 from tests.client.mirrored_topic import MirroredTopic
@@ -71,9 +71,9 @@ def test_python_and_java_read_the_largest_record_and_refuse_a_small_batch_that_w
     headers = pa.array([[{"key": "h", "value": b""}]], HEADERS)
     columns = [[b""], [bytes(size)], headers, [0]]
     batch = pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, RAW_SCHEMA, strict=True)], schema=RAW_SCHEMA
+        [pa.array(column, field.type) for column, field in zip(columns, RAW.arrow, strict=True)], schema=RAW.arrow
     )
-    large = original_of([batch], compression, RAW_SCHEMA, 101)
+    large = original_of([batch], compression, RAW, 101)
     spoilt = with_message(large, 0, bomb(large.message(0), size))
     whole = Case(large.body, encode_index(large.index).to_pybytes(), large.slice, ["key", "value", "headers"])
     folder = tmp_path / "hostile"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.host.clock import sleep_s
-from sparklog.log.records_schema import canonical
+from sparklog.log.kafka_columns import canonical
 from sparklog.log.write.task_memory import WriterLimits
 from sparklog.storage.local.store import LocalStore
 from tests.kit.faulty_store import ALWAYS, FaultyStore

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from sparklog.log.records_schema import HEADERS, TIMESTAMP
+from sparklog.log.stored_schema import HEADERS, TIMESTAMP
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WRITTEN = pa.schema(

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.log.batch import ARENA_BYTES, BatchEncoder, EncodedBatch, decodings, with_headers, without_headers
-from sparklog.log.records_schema import RAW_SCHEMA, canonical
+from sparklog.log.batch import ARENA_BYTES, BatchEncoder, EncodedBatch, decodings, with_all_columns, without_null_lists
+from sparklog.log.kafka_columns import canonical
+from sparklog.log.stored_schema import RAW
 from tests.log.record_strategies import batches
 
 P0 = TopicPartition(TopicId(1), PartitionIndex(0))
@@ -36,14 +37,14 @@ def decoded(encoded: list[EncodedBatch], columns: list[str], position: int = 0) 
 
 def with_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     at = batch.schema.get_field_index("timestamp")
-    times = pa.array([0] * batch.num_rows, RAW_SCHEMA.field("timestamp").type)
-    return batch.set_column(at, RAW_SCHEMA.field("timestamp"), times)
+    times = pa.array([0] * batch.num_rows, RAW.arrow.field("timestamp").type)
+    return batch.set_column(at, RAW.arrow.field("timestamp"), times)
 
 
-@given(batches(3), st.sampled_from(["zstd", "lz4", "none"]), st.sets(st.sampled_from(RAW_SCHEMA.names), min_size=1))
+@given(batches(3), st.sampled_from(["zstd", "lz4", "none"]), st.sets(st.sampled_from(RAW.names), min_size=1))
 def test_decoding_gives_back_what_was_encoded(given_batches, compression: str, chosen: set[str]):
-    columns = [name for name in RAW_SCHEMA.names if name in chosen]
-    wanted = [with_times(canonical(each)).select(RAW_SCHEMA.names) for each in given_batches if each.num_rows]
+    columns = [name for name in RAW.names if name in chosen]
+    wanted = [with_times(canonical(each)).select(RAW.names) for each in given_batches if each.num_rows]
     encoder = BatchEncoder(compression)
     encoded = [encoder.encode(TopicPartition(TopicId(1), PartitionIndex(at)), each) for at, each in enumerate(wanted)]
     assert [each.to_pylist() for each in decoded(encoded, columns)] == [
@@ -84,7 +85,7 @@ def test_timestamp_bounds_are_of_the_rows_of_a_slice():
     assert (encoded.min_timestamp_us, encoded.max_timestamp_us) == (15, 34)
 
 
-@pytest.mark.parametrize("columns", [[name] for name in RAW_SCHEMA.names])
+@pytest.mark.parametrize("columns", [[name] for name in RAW.names])
 def test_columns_that_are_not_asked_for_are_not_there(columns: list[str]):
     (batch,) = decoded([BatchEncoder("zstd").encode(P0, rows(2_000))], columns)
     assert batch.schema.names == columns
@@ -120,7 +121,7 @@ def test_damage_is_found_before_the_batch_but_after_those_in_front():
 
 def test_headers_that_are_not_there_cost_next_to_nothing():
     whole = BatchEncoder("zstd").encode(P0, rows(10_000))
-    nulls = rows(10_000).set_column(2, RAW_SCHEMA.field("headers"), pa.nulls(10_000, RAW_SCHEMA.field("headers").type))
+    nulls = rows(10_000).set_column(2, RAW.arrow.field("headers"), pa.nulls(10_000, RAW.arrow.field("headers").type))
     assert BatchEncoder("zstd").encode(P0, nulls).message.size == whole.message.size
     plain = BatchEncoder("none").encode(P0, rows(10_000))
     assert plain.message.size < rows(10_000).nbytes + 10_000 * 6
@@ -128,11 +129,11 @@ def test_headers_that_are_not_there_cost_next_to_nothing():
 
 def test_headers_are_dropped_only_if_no_record_has_any():
     none = rows(3)
-    some = none.set_column(2, RAW_SCHEMA.field("headers"), pa.array([None, [], None], RAW_SCHEMA.field("headers").type))
-    assert without_headers(none).schema.names == ["key", "value", "timestamp"]
-    assert without_headers(some).schema.names == RAW_SCHEMA.names
-    assert with_headers(without_headers(none)).equals(none)
-    assert with_headers(some).equals(some)
+    some = none.set_column(2, RAW.arrow.field("headers"), pa.array([None, [], None], RAW.arrow.field("headers").type))
+    assert without_null_lists(none, RAW).schema.names == ["key", "value", "timestamp"]
+    assert without_null_lists(some, RAW).schema.names == RAW.names
+    assert with_all_columns(without_null_lists(none, RAW), RAW).equals(none)
+    assert with_all_columns(some, RAW).equals(some)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])

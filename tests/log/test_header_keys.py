@@ -13,7 +13,7 @@ from sparklog.client.describe.record_rows import record_rows
 from sparklog.core.errors import InvalidRecord
 from sparklog.core.types import ObjectKind, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
 from sparklog.log.header_keys import check_header_keys, readable_headers
-from sparklog.log.records_schema import HEADERS, STORED_HEADERS
+from sparklog.log.stored_schema import HEADERS, STORED_HEADERS
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.storage.keys import data_key
 from tests.client.compacting import compact_range

@@ -12,7 +12,8 @@ import pytest
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder
 from sparklog.log.ipc_file import IpcFileWriter
-from sparklog.log.records_schema import RAW_SCHEMA, canonical
+from sparklog.log.kafka_columns import canonical
+from sparklog.log.stored_schema import RAW
 from sparklog.storage.memory import MemoryStore
 
 
@@ -35,7 +36,7 @@ def assemble(counts: list[int]) -> tuple[bytes, IpcFileWriter, list[int]]:
     store = MemoryStore("memory://ipc-file")
     encoders = [BatchEncoder(codec) for codec in ("zstd", "lz4", "none")]
     with store.upload("x.arrow") as upload:
-        file = IpcFileWriter(upload, RAW_SCHEMA)
+        file = IpcFileWriter(upload, RAW.arrow)
         positions = []
         for number, count in enumerate(counts):
             place = TopicPartition(TopicId(1), PartitionIndex(number))
@@ -52,7 +53,7 @@ def assemble(counts: list[int]) -> tuple[bytes, IpcFileWriter, list[int]]:
 def test_file_opens_with_plain_arrow_and_polars(counts: list[int], tmp_path: Path):  # M: S-02
     whole, _, _ = assemble(counts)
     wanted = pa.Table.from_batches(
-        [rows(1000 * number, count) for number, count in enumerate(counts)], schema=RAW_SCHEMA
+        [rows(1000 * number, count) for number, count in enumerate(counts)], schema=RAW.arrow
     )
     reader = pa.ipc.open_file(whole)
     assert reader.num_record_batches == len(counts)
@@ -100,7 +101,7 @@ def test_the_footer_holds_nothing_of_what_was_in_memory_before():
 
 def test_what_is_no_message_is_refused():
     with MemoryStore("memory://ipc-file").upload("y.arrow") as upload:
-        file = IpcFileWriter(upload, RAW_SCHEMA)
+        file = IpcFileWriter(upload, RAW.arrow)
         for wrong in (b"\0" * 16, b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\x08\0\0\0" + b"\0" * 9):
             with pytest.raises(ValueError, match="encapsulated Arrow message"):
                 file.append(pa.py_buffer(wrong))

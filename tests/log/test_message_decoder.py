@@ -13,11 +13,11 @@ from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.batch import BatchEncoder, crc32c, decodings, place_of
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES, LARGEST_TIMES_BYTES, MessageDecoder, TooLarge
 from sparklog.log.message_metadata import INT64, Malformed, batch_numbers
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+from sparklog.log.stored_schema import HEADERS, RAW, STORED_HEADERS, TIMESTAMP
 from sparklog.log.write.task_memory import WriterLimits
 from tests.jvm.hostile import Places, bomb
 
-# Numbers of field nodes and buffers of RAW_SCHEMA
+# Numbers of field nodes and buffers of RAW
 KEY, VALUE, LISTS, PAIRS, HEADER_KEYS, HEADER_VALUES, TIMES = range(7)
 KEY_BITS, KEY_ENDS, KEY_DATA, VALUE_BITS, VALUE_ENDS, VALUE_DATA = range(6)
 LIST_ENDS, PAIR_KEY_ENDS, HEADER_KEY_DATA, TIME_DATA = 7, 10, 11, 16
@@ -38,12 +38,12 @@ def encoded(
         pa.array([headers] * rows, STORED_HEADERS).view(HEADERS),
         pa.array(range(rows), TIMESTAMP),
     ]
-    batch = pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    batch = pa.RecordBatch.from_arrays(columns, schema=RAW.arrow)
     return bytearray(BatchEncoder(compression).encode(place, batch).message.to_pybytes())
 
 
 def read(message: bytearray, columns: list[str] | None = None) -> pa.RecordBatch:
-    return MessageDecoder(RAW_SCHEMA, columns or RAW_SCHEMA.names).decode(pa.py_buffer(bytes(message)))
+    return MessageDecoder(RAW.arrow, columns or RAW.names).decode(pa.py_buffer(bytes(message)))
 
 
 def set_node(message: bytearray, node: int, *, length: int | None = None, nulls: int | None = None) -> bytearray:
@@ -242,7 +242,7 @@ def test_buffers_that_share_their_bytes_claim_no_more_than_the_message_can_hold(
 def test_a_reader_may_allow_less_memory_than_a_batch_takes(unpacked: list[int]) -> None:
     message = pa.py_buffer(bytes(encoded(5000, "zstd")))
     needed = sum(claims(bytearray(message)))
-    given = ("k", 480, message, [message.size], [crc32c(message)], RAW_SCHEMA.names, RAW_SCHEMA)
+    given = ("k", 480, message, [message.size], [crc32c(message)], RAW.names, RAW)
     with pytest.raises(Damaged, match="it would be unpacked"):
         next(decodings(*given, needed))()
     unpacked.clear()
@@ -260,9 +260,9 @@ def test_buffers_that_are_stored_as_they_are_count_too(compression: str) -> None
         set_buffer(message, VALUE_DATA, start=len(message) - Places(message).body, length=8 + len(raw))
         message += struct.pack("<q", -1) + raw
     buffer = pa.py_buffer(bytes(message))
-    assert MessageDecoder(RAW_SCHEMA, ["value"], 60_004).arrays(buffer)
+    assert MessageDecoder(RAW.arrow, ["value"], 60_004).arrays(buffer)
     with pytest.raises(TooLarge, match="found 60,004 bytes"):
-        MessageDecoder(RAW_SCHEMA, ["value"], 60_003).arrays(buffer)
+        MessageDecoder(RAW.arrow, ["value"], 60_003).arrays(buffer)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
@@ -363,10 +363,10 @@ def test_metadata_of_other_columns_or_another_kind_of_message_are_refused() -> N
         writer.write_batch(batch)
     stream = sink.getvalue()
     with pytest.raises(Malformed, match="a message of type 1"):
-        MessageDecoder(RAW_SCHEMA, ["key"]).decode(stream)
+        MessageDecoder(RAW.arrow, ["key"]).decode(stream)
     schema_bytes = 8 + struct.unpack_from("<i", stream, 4)[0]
     with pytest.raises(Malformed, match="columns of another schema"):
-        MessageDecoder(RAW_SCHEMA, ["key"]).decode(stream.slice(schema_bytes))
+        MessageDecoder(RAW.arrow, ["key"]).decode(stream.slice(schema_bytes))
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd", "lz4"])

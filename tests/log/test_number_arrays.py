@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.log.number_arrays import array_of, numpy_of
-from sparklog.log.records_schema import TIMESTAMP
+from sparklog.log.stored_schema import TIMESTAMP
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(0, 5))

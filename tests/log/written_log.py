@@ -32,8 +32,8 @@ from sparklog.core.types import (
 from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import StoreAddresses, Stores
 from sparklog.log.incarnation import Incarnation
+from sparklog.log.kafka_columns import READ_SCHEMA, canonical
 from sparklog.log.read.object_reader import read_slice
-from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.log.write.task_memory import WriterLimits

@@ -21,7 +21,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.log.records_schema import TIMESTAMP
+from sparklog.log.stored_schema import TIMESTAMP
 from sparklog.log.write.open_object import OpenObject, slices_of
 from sparklog.storage.keys import INCARNATION
 from tests.sim.history import Uploaded

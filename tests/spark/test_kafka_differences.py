@@ -21,7 +21,7 @@ from sparklog.client.plans.read_plan import plan_read
 from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.replication.replica_append import Acks
-from sparklog.log.records_schema import HEADERS, STORED_HEADERS
+from sparklog.log.stored_schema import HEADERS, STORED_HEADERS
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
 from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import check_written

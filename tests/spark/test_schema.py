@@ -7,7 +7,7 @@ from pyspark.sql import types
 from pyspark.sql.types import NullType, StructField, StructType, VarcharType
 
 from sparklog.core.errors import InvalidInput
-from sparklog.log.records_schema import READ_SCHEMA, read_schema
+from sparklog.log.kafka_columns import READ_SCHEMA, read_schema
 from sparklog.spark.schema import RECORDS_SCHEMA, check_written, columns_of, records_schema
 from sparklog.spark.spark_versions import arrow_schema
 

@@ -395,7 +395,7 @@ def _shown(line: bytes) -> str:
 def _table(columns: dict[str, list[Any]]) -> pa.Table:
     import pyarrow as pa
 
-    from sparklog.log.records_schema import HEADERS, TIMESTAMP
+    from sparklog.log.stored_schema import HEADERS, TIMESTAMP
 
     kinds = {
         "key": pa.binary(),

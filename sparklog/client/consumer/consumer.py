@@ -37,7 +37,7 @@ from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
 from sparklog.host.fork import OwnerProcess
-from sparklog.log.records_schema import read_schema
+from sparklog.log.kafka_columns import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40
 

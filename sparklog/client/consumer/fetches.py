@@ -26,9 +26,9 @@ from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.row_offsets import end_of_records
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
+from sparklog.log.kafka_columns import READ_SCHEMA
 from sparklog.log.read.scan import scan
 from sparklog.log.read.slices_ahead import BYTES_AHEAD, SlicesAhead
-from sparklog.log.records_schema import READ_SCHEMA
 
 log = logging.getLogger("sparklog")
 

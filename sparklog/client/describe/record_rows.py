@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.core.errors import RecordTooLarge
+from sparklog.log.stored_schema import RAW
 from sparklog.log.write.row_sizes import cumulative_bytes
 from sparklog.wire.record_messages import MOST_HEADERS
 
@@ -66,7 +67,7 @@ def before_many_headers(records: pa.RecordBatch, topic: str) -> Iterator[pa.Reco
 
 def in_runs(records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Split the records into runs: each takes at most about _RUN_BYTES as Python objects, or has one record."""
-    ends = cumulative_bytes(records, header_bytes=HEADER_COST)
+    ends = cumulative_bytes(records, RAW, element_bytes=HEADER_COST)
     ends += _ROW_COST * np.arange(len(ends))
     start = 0
     while start < records.num_rows:

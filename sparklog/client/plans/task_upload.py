@@ -28,10 +28,11 @@ from sparklog.host.dice import new_id
 from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
-from sparklog.log.records_schema import canonical
+from sparklog.log.kafka_columns import canonical
+from sparklog.log.stored_schema import RAW, StoredSchema
 from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, WriterKey
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
-from sparklog.log.write.routing import by_topic, partition_of_rows
+from sparklog.log.write.routing import PARTITION, TOPIC, by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes, reason, wiped_or_swapped
 from sparklog.log.write.topic_writer import TopicWriter
@@ -138,8 +139,9 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
     for name, rows in _rows_by_topic(plan, batch):
         planned = _topic_of(plan, name)
         _check_rows(planned, rows)
-        check_sizes(rows, name, planned.max_message_bytes)
-        partition_of_rows(rows, name, planned.partitions, sticky=PartitionIndex(0))
+        check_sizes(rows, RAW, name, planned.max_message_bytes)
+        named = rows.column(PARTITION) if PARTITION in rows.schema.names else None
+        partition_of_rows(rows.column("key"), named, name, planned.partitions, sticky=PartitionIndex(0))
 
 
 def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
@@ -195,9 +197,9 @@ def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str
     if not rows.num_rows:
         return
     if plan.topic is not None:
-        yield plan.topic, rows.drop_columns(["topic"]) if "topic" in rows.schema.names else rows
+        yield plan.topic, rows.drop_columns([TOPIC]) if TOPIC in rows.schema.names else rows
         return
-    if "topic" not in rows.schema.names:
+    if TOPIC not in rows.schema.names:
         raise InvalidInput("no topic given: set the option 'topic', or give the rows a column 'topic'")
     yield from by_topic(rows)
 
@@ -229,7 +231,7 @@ def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
 
 
 def _writer(
-    plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int, schema: pa.Schema
+    plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, sticky: int, schema: StoredSchema
 ) -> TopicWriter:
     target = WriteTarget(planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0)
     return TopicWriter(

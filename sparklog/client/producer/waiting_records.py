@@ -13,12 +13,13 @@ from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.state import ClusterState
 from sparklog.core.texts.user_text import utf8_of
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
+from sparklog.log.kafka_columns import READ_SCHEMA
+from sparklog.log.stored_schema import HEADERS, RAW, TIMESTAMP
 from sparklog.log.write.routing import partition_of_rows
 
 Header = tuple[str, bytes | None]
 Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None]  # in the order given at CELLS
-_SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
+_SENT_SCHEMA: Final = pa.schema([*RAW.arrow, READ_SCHEMA.field("partition")])
 _KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
 CELLS: Final = len(_KINDS)  # cells of a record: key, value, headers, timestamp in microseconds, partition
 
@@ -119,7 +120,7 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
     rows = pa.RecordBatch.from_arrays(columns, schema=_SENT_SCHEMA)
     led = [partition.partition for partition in state.partitions_of(topic) if partition.replication.leader is not None]
     kept = PartitionIndex(led[sticky % len(led)] if led else sticky % topic.partitions)
-    partitions = partition_of_rows(rows, name, topic.partitions, kept)
+    partitions = partition_of_rows(rows.column("key"), rows.column("partition"), name, topic.partitions, kept)
     filled = np.full(rows.num_rows, partitions) if isinstance(partitions, int) else partitions
     at = rows.schema.get_field_index("partition")
     rows = rows.set_column(at, rows.schema.field(at), pa.array(filled, pa.int32()))

@@ -11,7 +11,7 @@ from sparklog.log.index import Index
 from sparklog.log.message_decoder import MessageDecoder
 from sparklog.log.message_metadata import Malformed
 from sparklog.log.number_arrays import numpy_of
-from sparklog.log.records_schema import COMPACTED_SCHEMA
+from sparklog.log.stored_schema import StoredSchema
 
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
@@ -34,27 +34,26 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
         return f"{counted(self.records, 'record')} of {place}, {times}{offsets}"
 
 
-def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
+def content_of(message: pa.Buffer, schema: StoredSchema) -> BatchContent | None:
     """Decode a batch message of an object with this schema, and return its content.
 
     None if one of its columns can't be decoded, if it names no partition, if it holds no record, or if its offsets
     don't ascend.
     """
-    stores_offsets = schema == COMPACTED_SCHEMA
     try:
-        batch = MessageDecoder(schema, schema.names).decode(message)
+        batch = MessageDecoder(schema.arrow, schema.names).decode(message)
         place = place_of(message)
     except Malformed:
         return None
     if not batch.num_rows:
         return None
-    times = timestamps_us(batch.column("timestamp"))
+    times = timestamps_us(batch.column(schema.timestamp))
     bounds = None
-    if stores_offsets:
-        offsets = numpy_of(batch.column("offset"))
+    if schema.offset is not None:
+        offsets = numpy_of(batch.column(schema.offset))
         if (offsets[1:] <= offsets[:-1]).any():
             return None
-        bounds = offset_bounds(batch)
+        bounds = offset_bounds(batch.column(schema.offset))
     return BatchContent(place.topic_id, place.partition, batch.num_rows, int(times.min()), int(times.max()), bounds)
 
 

@@ -7,40 +7,35 @@ and columns stored uncompressed reach the caller without a copy.
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, KeyNotFound, RecordTooLarge
-from sparklog.core.row_offsets import RowOffsets, is_dense, numbered_by_chain, within
-from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.core.row_offsets import RowOffsets, numbered_by_chain, within
+from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decodings
-from sparklog.log.header_keys import readable_headers
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
+from sparklog.log.kafka_columns import read_schema
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
-from sparklog.log.number_arrays import array_of, numpy_of
+from sparklog.log.number_arrays import numpy_of
+from sparklog.log.read.kafka_rows import KafkaRows
 from sparklog.log.read.ranged_reads import allowed, ranged_reads
 from sparklog.log.read.read_ahead import bodies, one_ahead
 from sparklog.log.read.read_errors import damage_of
-from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 
 FIRST_READS: Final = 6
 CACHED_INDEXES: Final = 1024
-_OFFSET: Final = "offset"
-_OVERLAID: Final = frozenset({"topic", "partition", _OFFSET, "timestampType"})
 ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
-_CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
 def read_slice(
@@ -66,26 +61,25 @@ def read_slice(
     Damaged if bytes differ from what the chain says, or if the index is lost or damaged and the object, from which it
     would be rebuilt, is larger than `most_bytes`. Batches yielded before an error are right.
     """
-    schema = read_schema(columns)
+    view = KafkaRows(read_schema(columns), slice, topic)
     wanted = within(slice, offsets)
     if wanted is None:
         return
-    overlay = _Overlay(schema, slice, topic)
-    if overlay.needs_no_body:
+    if view.needs_no_body:
         for rows in numbered_by_chain(wanted, ROWS_WITHOUT_BODY):
-            yield rows.end, overlay.batch(rows, None)
+            yield rows.end, view.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice, most_bytes)
     begin, stop = index.offsets.batches_in(wanted)
-    stored = overlay.stored_columns
+    stored = view.stored_columns
     for rows, batch in read_batches(store, object_key, index, begin, stop, stored, fetched, most_bytes):
         low, high = rows.rows_in(wanted)
         if low == high:
             continue  # the range lies in a gap between two rows
         if high - low < batch.num_rows:
             rows, batch = rows.cut(low, high), batch.slice(low, high - low)
-        yield rows.end, overlay.batch(rows, batch)
+        yield rows.end, view.batch(rows, batch)
 
 
 def read_first(
@@ -99,7 +93,7 @@ def read_first(
 ) -> list[memoryview]:
     """Return the bytes of the first reads of `read_slice`, at most `FIRST_READS`. Also caches the index."""
     wanted = within(slice, offsets)
-    if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
+    if wanted is None or KafkaRows(read_schema(columns), slice, "").needs_no_body:
         return []
     index = index_of_slice(store, object_key, named, slice, most_bytes)
     reads = allowed(ranged_reads(index.batches, *index.offsets.batches_in(wanted)), most_bytes)
@@ -230,7 +224,7 @@ def read_batches(
     needed.
     """
     schema = index.batches.object_schema
-    decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
+    decoded = [*columns, schema.offset] if schema.offset is not None and index.offsets.are_stored else columns
     reads = ranged_reads(index.batches, begin, stop)
     starts, ends = index.offsets.starts, index.offsets.ends
     to_fetch = allowed(reads, most_bytes)
@@ -262,75 +256,10 @@ def read_batches(
 def _offsets_of(index: SliceIndex, at: int, batch: pa.RecordBatch, object_key: str) -> RowOffsets:
     if not index.offsets.are_stored:
         return index.offsets.of_batch(at)
-    offsets = index.offsets.of_column(at, numpy_of(batch.column(_OFFSET)))
+    offsets = index.offsets.of_column(at, numpy_of(batch.column(index.batches.object_schema.offset)))
     if offsets is None:
         raise Damaged(
             f"record batch at byte {index.batches.position[at]} of {object_key}: wanted ascending offsets from "
             f"{index.offsets.starts[at]} to {index.offsets.ends[at] - 1} as its index says, found others"
         )
     return offsets
-
-
-# ---- the log's own columns ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Overlay:
-    """Builds batches of `schema` from stored columns, and from what the chain knows of the slice."""
-
-    schema: pa.Schema
-    slice: Slice
-    topic: str
-
-    @property
-    def stored_columns(self) -> list[str]:
-        """The columns to ask `read_batches` for. The offsets of a compacted slice are read without being asked for."""
-        by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
-        return [name for name in self.schema.names if name not in by_chain]
-
-    @property
-    def needs_no_body(self) -> bool:
-        """True if all columns follow from the chain, so that the object need not be read."""
-        return not self.stored_columns and is_dense(self.slice)
-
-    @property
-    def _is_append_time(self) -> bool:
-        return self.slice.timestamp_source is TimestampSource.APPEND_TIME
-
-    def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
-        """Return the records at these offsets. `stored` has their `stored_columns`, and is None if `needs_no_body`."""
-        columns = [self._column(name, offsets, stored) for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _column(self, name: str, offsets: RowOffsets, stored: pa.RecordBatch | None) -> Any:
-        rows = offsets.rows
-        match name:
-            case "topic":
-                return _repeated(self.topic, READ_SCHEMA.field(name).type, rows)
-            case "partition":
-                return _repeated(self.slice.partition, pa.int32(), rows)
-            case "offset":
-                return array_of(offsets.column())
-            case "timestampType":
-                created = self.slice.timestamp_source is TimestampSource.CREATE_TIME
-                return _repeated(_CREATE_TIME if created else _APPEND_TIME, pa.int32(), rows)
-            case "timestamp" if self._is_append_time:
-                return _repeated(self.slice.append_time_ms * 1000, TIMESTAMP, rows)
-            case _:
-                assert stored is not None
-                column = stored.column(name)
-                return readable_headers(column) if name == "headers" else column
-
-
-def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """Return an array with `value` in each of its `rows` rows: a slice of a cached array of 1, 2, 4, 8, … rows."""
-    return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
-
-
-@functools.lru_cache(maxsize=64)
-def _repeated_power_of_two(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    if isinstance(value, int):
-        return array_of(np.full(rows, value, np.int64 if kind == TIMESTAMP else np.int32), kind)
-    text = value.encode()
-    ends = np.arange(rows + 1, dtype=np.int32) * len(text)
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)])

@@ -18,12 +18,12 @@ from sparklog.core.errors import DataLoss, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.kafka_columns import read_schema
 from sparklog.log.message_decoder import LARGEST_BATCH_BYTES
 from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import read_slice
 from sparklog.log.read.read_errors import unreadable
 from sparklog.log.read.slices_ahead import Fetched, SlicesAhead
-from sparklog.log.records_schema import read_schema
 from sparklog.storage.object_store import ObjectStore
 
 Replan = Callable[[RangeToRead, Offset], RangeToRead]  # (old plan, offset) -> a new plan of [offset, old end)

@@ -125,9 +125,8 @@ def first_in_slice(
         if index.batches.records[at] == 1 and index.batches.length[at] > LARGEST_TIMES_BYTES:
             # The index has the time of a large record, so it is not read.
             return Offset(int(index.offsets.starts[at]))
-        ((rows, batch),) = read_batches(
-            store, object_key, index, at, at + 1, ["timestamp"], most_bytes=LARGEST_TIMES_BYTES
-        )
+        times = index.batches.object_schema.timestamp
+        ((rows, batch),) = read_batches(store, object_key, index, at, at + 1, [times], most_bytes=LARGEST_TIMES_BYTES)
         low, _ = rows.rows_in(wanted)
         late_enough = appended_then | (timestamps_us(batch.column(0))[low:] >= timestamp_us)
         if late_enough.any():

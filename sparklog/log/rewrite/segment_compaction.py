@@ -23,12 +23,12 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.object_store import ObjectStore
 
-_OFFSET: Final = COMPACTED_SCHEMA.field("offset")
+_OFFSET: Final = RAW_WITH_OFFSETS.arrow.field(-1)
 
 
 def compact(
@@ -63,13 +63,13 @@ def compact(
     if kept is not None and (not len(kept) or kept[0] < start or kept[-1] >= end):
         shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
         raise InvalidInput(f"{place}: wanted offsets to keep in [{start}, {end}), at least one, found {shown}")
-    with SegmentsWriter(target, lanes, start, new_upload_id, COMPACTED_SCHEMA) as writer:
+    with SegmentsWriter(target, lanes, start, new_upload_id, RAW_WITH_OFFSETS) as writer:
         for origin, run in groupby(slices, key=lambda part: Origin.of(part.slice)):
             parts = tuple(run)
             writer.begin_run(origin, max(part.slice.append_time_ms for part in parts))
             for part in parts:
                 for offsets, rows in _kept_rows(part, kept, target.topic, stores):
-                    stored = with_append_time(rows, part.slice)
+                    stored = with_append_time(rows, part.slice, RAW)
                     writer.add(stored.append_column(_OFFSET, pa.array(offsets)))
         rewritten = writer.finish(end)
     written = sum(slice_.new.records for slice_ in rewritten.slices)
@@ -81,7 +81,7 @@ def compact(
 def _kept_rows(
     part: SliceToRead, kept: Int64Array | None, topic: str, stores: Stores
 ) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
-    """Read the kept rows of a slice from the first holder that has them. Yields (offsets, rows as in `RAW_SCHEMA`)."""
+    """Read the kept rows of a slice from the first holder that has them. Yields (offsets, rows as in `RAW`)."""
     try:
         for _, rows in from_first_holder(stores, part, topic, part.slice.start, partial(_kept_from, part, kept)):
             yield rows
@@ -98,12 +98,12 @@ def _kept_from(
     else:
         runs = _runs(index.offsets, kept[np.searchsorted(kept, start) :])
     for begin, stop in runs:
-        for offsets, batch in read_batches(store, key, index, begin, stop, RAW_SCHEMA.names):
+        for offsets, batch in read_batches(store, key, index, begin, stop, RAW.names):
             column = offsets.column()
             rows = None if kept is None else _rows_of(column, kept)
             if rows is not None and len(rows) < batch.num_rows:
                 column, batch = column[rows], batch.take(pa.array(rows))
-            yield offsets.end, (column, batch.select(RAW_SCHEMA.names))
+            yield offsets.end, (column, batch.select(RAW.names))
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:

@@ -26,8 +26,8 @@ from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES, ranged_reads
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.records_schema import RAW_SCHEMA
 from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.stored_schema import RAW, StoredSchema
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.object_store import ObjectStore
@@ -60,11 +60,11 @@ def rewrite(
         for part in slices:
             overlaid = part.slice.timestamp_source is TimestampSource.APPEND_TIME
             for stored in _stored_batches(part, target.topic, stores):
-                may_copy = not overlaid and stored.schema is RAW_SCHEMA
+                may_copy = not overlaid and stored.schema is RAW
                 if may_copy and COPIED_BATCH_BYTES <= stored.batch.message.size <= target.segment_bytes:
                     writer.copy(stored.batch)
                     continue
-                writer.add(with_append_time(stored.rows(), part.slice))
+                writer.add(with_append_time(stored.rows(), part.slice, RAW))
         rewritten = writer.finish()
     end, wanted = rewritten.slices[-1].end, slices[-1].slice.end
     if end != wanted:  # a swap would turn the difference into a gap or an overlap
@@ -88,12 +88,12 @@ class _StoredBatch:
     key: str
     position: int
     batch: EncodedBatch
-    schema: pa.Schema
+    schema: StoredSchema
 
     def rows(self) -> pa.RecordBatch:
-        """Decode the records, with the columns of `RAW_SCHEMA`."""
+        """Decode the records, with the columns of `RAW`."""
         message = self.batch.message
-        crcs, columns = [self.batch.crc32c], RAW_SCHEMA.names
+        crcs, columns = [self.batch.crc32c], RAW.names
         (decoding,) = decodings(self.key, self.position, message, [message.size], crcs, columns, self.schema)
         return decoding()
 

@@ -23,9 +23,9 @@ from sparklog.core.errors import InvalidInput, OffsetOutOfRange, UnknownTopicOrP
 from sparklog.core.row_offsets import Int64Array, offset_after
 from sparklog.core.types import NewSlice, Offset, OffsetRange, TimestampSource
 from sparklog.log.number_arrays import array_of
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS, StoredSchema
 
-_OFFSET: Final = COMPACTED_SCHEMA.field("offset")
+_OFFSET: Final = RAW_WITH_OFFSETS.arrow.field("offset")
 _SOURCES: Final = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN)  # by Kafka's timestampType
 
 
@@ -41,9 +41,9 @@ class WriterKey(NamedTuple):
     source: TimestampSource | None
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> StoredSchema:
         """The columns of the objects."""
-        return COMPACTED_SCHEMA if self.stores_offsets else RAW_SCHEMA
+        return RAW_WITH_OFFSETS if self.stores_offsets else RAW
 
 
 PLAIN: Final = WriterKey(0, stores_offsets=False, source=None)  # rows that get new offsets

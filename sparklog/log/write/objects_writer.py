@@ -26,11 +26,11 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import BatchEncoder, EncodedBatch
-from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, StoredSchema
 from sparklog.log.write.open_object import OpenObject, not_yet_written
 from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.routing import PartitionRows
-from sparklog.log.write.row_sizes import ROW_BYTES, raw_sums
+from sparklog.log.write.row_sizes import raw_sums
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.log.write.task_memory import LIMITS, TaskMemory, TopicMemory, WriterLimits
 
@@ -76,7 +76,7 @@ class ObjectsWriter:
         *,
         new_upload_id: Callable[[], UploadId],
         compression: str,
-        schema: pa.Schema = RAW_SCHEMA,
+        schema: StoredSchema = RAW,
     ) -> None:
         self.written: list[tuple[NewObject, list[NewSlice]]] = []
         self._lanes = lanes
@@ -108,7 +108,7 @@ class ObjectsWriter:
         they are smaller than `smallest_full_batch_bytes`.
         """
         limits = self._task.limits
-        size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
+        size = piece.size_bytes + self._schema.row_bytes * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
         if pending is None:
             pending = self._pending[piece.partition] = _Pending()
@@ -132,19 +132,19 @@ class ObjectsWriter:
         for pending in self._pending.values():
             if pending.pieces:
                 # Arrow copies only if there are two pieces, so add an empty one.
-                pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
+                pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)], self._schema)]
 
     def _encode(self, partition: PartitionIndex) -> None:
         """Encode all pending rows of the partition, as batches of about equal size."""
         pending = self._pending[partition]
-        rows = joined(pending.pieces)
+        rows = joined(pending.pieces, self._schema)
         self._pending[partition] = _Pending()
         self._count_pending(-pending.size_bytes)
         held = self._held.setdefault(partition, [])
         largest = self._task.limits.largest_batch_bytes
         fits = pending.size_bytes <= largest
         place = TopicPartition(self._target.topic_id, partition)
-        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
+        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows, self._schema), largest):
             batch = self._encoder.encode(place, rows.slice(start, end - start))
             held.append(batch)
             self._count_held(batch.message.size)

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from sparklog.core.errors import KeyExists, OutcomeUnknown
 from sparklog.core.types import (
@@ -26,7 +25,7 @@ from sparklog.core.types import (
 from sparklog.log.batch import EncodedBatch, crc32c
 from sparklog.log.index import BatchRow, Index, encode_index, index_of
 from sparklog.log.ipc_file import IpcFileWriter
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, StoredSchema
 from sparklog.log.write.replicated_upload import ReplicatedUpload
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import data_key
@@ -58,7 +57,7 @@ class OpenObject:
         *,
         here: bool,
         new_upload_id: Callable[[], UploadId] | None = None,
-        schema: pa.Schema = RAW_SCHEMA,
+        schema: StoredSchema = RAW,
     ) -> None:
         self.batch_bytes = 0
         self._named = named
@@ -71,10 +70,10 @@ class OpenObject:
             here=here,
             backlog_bytes=_BACKLOG_BYTES if new_upload_id is None else None,
         )
-        self._file = IpcFileWriter(self._upload, schema)
+        self._file = IpcFileWriter(self._upload, schema.arrow)
         self._rows: list[BatchRow] = []
         self._crcs: list[int] = []
-        self._offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
+        self._offsets: list[tuple[int, int]] | None = None if schema.offset is None else []
         self._index: Index | None = None
 
     def continue_in_background(self) -> None:

@@ -20,7 +20,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import EncodedBatch
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.log.write.objects_writer import WriteTarget
 from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
 from sparklog.log.write.store_lanes import StoreLanes
@@ -93,7 +93,7 @@ class RangeWriter:
         target = self._target
         assert self._kind is not None
         named = not_yet_written(ObjectKind.APPEND, target.n0, self._new_upload_id(), target.topic_id, self._holders)
-        schema = COMPACTED_SCHEMA if self._kind[0] else RAW_SCHEMA
+        schema = RAW_WITH_OFFSETS if self._kind[0] else RAW
         return OpenObject(self._lanes, named, target.topic, here=len(self._holders) == 1, schema=schema)
 
     def _close(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sparklog.log.batch import with_headers
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.batch import with_all_columns
+from sparklog.log.stored_schema import StoredSchema
 from sparklog.log.write.row_sizes import Sizes
 
 
@@ -35,11 +35,10 @@ def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[t
     return ranges
 
 
-def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join the rows of all pieces (at least one) into one batch, with headers if any piece has them."""
+def joined(pieces: Sequence[pa.RecordBatch], schema: StoredSchema) -> pa.RecordBatch:
+    """Join the rows of all pieces (at least one) into one batch, with columns of lists if any piece has them."""
     if len(pieces) == 1:
         return pieces[0]
     if len({piece.num_columns for piece in pieces}) > 1:
-        schema = COMPACTED_SCHEMA if "offset" in pieces[0].schema.names else RAW_SCHEMA
-        pieces = [with_headers(piece, schema) for piece in pieces]
+        pieces = [with_all_columns(piece, schema) for piece in pieces]
     return pa.concat_batches(pieces)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,22 @@ from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.types import PartitionIndex
-from sparklog.log.batch import without_headers
+from sparklog.log.batch import without_null_lists
 from sparklog.log.number_arrays import buffer_offsets
-from sparklog.log.write.row_sizes import HEADER_BYTES, Sizes, cumulative_bytes
+from sparklog.log.stored_schema import StoredSchema
+from sparklog.log.write.row_sizes import Sizes, cumulative_bytes
+
+TOPIC: Final = "_topic"  # columns of rows to write, beside those that are stored
+PARTITION: Final = "_partition"
 
 Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """Rows of one partition: the columns of `RAW_SCHEMA`, without the headers if all are null, maybe with `offset`.
+    """Rows of one partition, with the stored columns, but without columns of lists that are all null.
 
-    `size_bytes` counts keys, values and headers, and HEADER_BYTES more for each header.
+    `size_bytes` counts texts and lists, and `StoredSchema.element_bytes` more for each element of a list.
     """
 
     partition: PartitionIndex
@@ -39,17 +44,17 @@ class PartitionRows:
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split rows by their `topic` column, and drop that column. `rows` are as `records_schema.canonical` returns them.
+    """Split rows by their column `TOPIC`, and drop that column.
 
     Topics come in order of first appearance. Raises InvalidInput if the topic of a row is null.
     """
-    column = rows.column("topic")
+    column = rows.column(TOPIC)
     if column.null_count:
         raise InvalidInput(
             f"column 'topic': wanted a topic in each row, found {counted(column.null_count, 'null')}; "
             "the option topic sets one for all rows"
         )
-    rest = rows.drop_columns(["topic"])
+    rest = rows.drop_columns([TOPIC])
     topics = column.dictionary_encode()
     names = topics.dictionary.to_pylist()
     if len(names) == 1:
@@ -60,20 +65,23 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield name, rest.take(pa.array(np.flatnonzero(codes == code)))
 
 
-def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[PartitionRows]:
-    """Split rows of one topic by partition, ascending. `rows` are as `records_schema.canonical` returns them.
+def split(
+    rows: pa.RecordBatch, schema: StoredSchema, topic: str, partitions: int, sticky: PartitionIndex
+) -> list[PartitionRows]:
+    """Split rows of one topic by partition, ascending. `rows` have the columns of `schema`, and maybe `PARTITION`.
 
-    They may have a column `offset`, which is kept.
     `sticky` is the partition for rows with neither a partition nor a key. Partitions without rows are left out. Rows
     already grouped by partition are sliced without a copy; others are first copied into that order. Raises
     UnknownTopicOrPartition for a partition out of range.
     """
     if rows.num_rows == 0:
         return []
-    chosen = partition_of_rows(rows, topic, partitions, sticky)
-    raw = without_headers(rows)
+    named = rows.column(PARTITION) if PARTITION in rows.schema.names else None
+    chosen = partition_of_rows(rows.column(schema.key), named, topic, partitions, sticky)
+    raw = without_null_lists(rows, schema)
+    each = schema.element_bytes
     if isinstance(chosen, int):
-        sums = cumulative_bytes(raw, np.array([0, rows.num_rows]), HEADER_BYTES)
+        sums = cumulative_bytes(raw, schema, np.array([0, rows.num_rows]), each)
         return [PartitionRows(PartitionIndex(chosen), raw, int(np.diff(sums)[0]))]
     runs = _runs(chosen, partitions)
     if runs is None:
@@ -84,7 +92,7 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
         starts = ends - counts[owners]
     else:
         owners, starts, ends = runs
-    sizes = cumulative_bytes(raw, ends, HEADER_BYTES) - cumulative_bytes(raw, starts, HEADER_BYTES)
+    sizes = cumulative_bytes(raw, schema, ends, each) - cumulative_bytes(raw, schema, starts, each)
     by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
     return [
         PartitionRows(PartitionIndex(owner), raw.slice(start, end - start), size)
@@ -92,18 +100,20 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     ]
 
 
-def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
+def partition_of_rows(
+    keys: pa.Array, named: pa.Array | None, topic: str, partitions: int, sticky: PartitionIndex
+) -> Chosen | int:
     """Return the partition of each row, or a single number if all rows have the same.
 
-    The partitions of n rows are uint16[n] if each number fits, else int32[n]. There must be at least one row; for the
-    arguments see `split`. Raises UnknownTopicOrPartition for a partition out of range.
+    The partitions of n rows are uint16[n] if each number fits, else int32[n]. There must be at least one row. `keys`
+    are their bytes, and `named` the partitions that rows name (int32; null: none). For the other arguments see `split`.
+    Raises UnknownTopicOrPartition for a partition out of range.
     """
-    if partitions == 1 and "partition" not in rows.schema.names:
+    if partitions == 1 and named is None:
         return 0
-    given = _given_partitions(rows, topic, partitions)
+    given = _given_partitions(named, topic, partitions)
     if given is not None and given.null_count == 0:
         return _constant_or(given.to_numpy())
-    keys = rows.column("key")
     if keys.null_count == len(keys):
         chosen: Chosen | int = int(sticky)
     else:
@@ -131,11 +141,8 @@ def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
     return owners, starts, np.append(borders, len(chosen))
 
 
-def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.Array | None:
-    if "partition" not in rows.schema.names:
-        return None
-    given = rows.column("partition")
-    if given.null_count == len(given):
+def _given_partitions(given: pa.Array | None, topic: str, partitions: int) -> pa.Array | None:
+    if given is None or given.null_count == len(given):
         return None
     bounds = pc.min_max(given).as_py()
     for bound in (bounds["min"], bounds["max"]):

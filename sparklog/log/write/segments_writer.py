@@ -30,7 +30,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA, TIMESTAMP
+from sparklog.log.stored_schema import RAW, TIMESTAMP, StoredSchema
 from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
 from sparklog.log.write.raw_rows import cuts, joined
 from sparklog.log.write.row_sizes import raw_sums
@@ -38,7 +38,6 @@ from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.log.write.task_memory import LIMITS
 
 _MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
-_TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
@@ -75,26 +74,25 @@ class Origin(msgspec.Struct, frozen=True):
         )
 
 
-def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
+def with_append_time(rows: pa.RecordBatch, slice: Slice, schema: StoredSchema) -> pa.RecordBatch:
     """Return stored rows with the timestamps that readers see: the append time of their slice, or those in the column.
 
-    The append time replaces the column's values if the slice's timestamps are APPEND_TIME. The first columns of `rows`
-    are those of `RAW_SCHEMA`.
+    The append time replaces the column's values if the slice's timestamps are APPEND_TIME.
     """
     if slice.timestamp_source is not TimestampSource.APPEND_TIME:
         return rows
     column = pa.repeat(pa.scalar(slice.append_time_ms * 1000, pa.int64()), rows.num_rows).cast(TIMESTAMP)
-    return rows.set_column(_TIMESTAMP_AT, RAW_SCHEMA.field(_TIMESTAMP_AT), column)
+    at = rows.schema.get_field_index(schema.timestamp)
+    return rows.set_column(at, rows.schema.field(at), column)
 
 
 class SegmentsWriter:
     """Writes segments. For each run call `begin_run`, then `copy` and `add` any number of times. At the end `finish`.
 
-    A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. With
-    `RAW_SCHEMA` their offsets are consecutive. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored
-    too, and some offsets may be empty: without a record. A slice includes the empty offsets before each of its records.
-    `finish` may extend the last slice over empty offsets after its last record. Leaving the context before `finish`
-    drops the open segment.
+    A run is a sequence of records with the same origin. Records come ascending by offset, from `start` on. Their
+    offsets are consecutive, unless `schema` stores them: then some offsets may be empty, without a record. A slice
+    includes the empty offsets before each of its records. `finish` may extend the last slice over empty offsets after
+    its last record. Leaving the context before `finish` drops the open segment.
 
     The methods raise what an upload raises, and ValueError if the offsets in the column go back.
     """
@@ -105,7 +103,7 @@ class SegmentsWriter:
         lanes: StoreLanes,
         start: Offset,
         new_upload_id: Callable[[], UploadId],
-        schema: pa.Schema = RAW_SCHEMA,
+        schema: StoredSchema = RAW,
     ) -> None:
         self._target = target
         self._lanes = lanes
@@ -144,9 +142,9 @@ class SegmentsWriter:
         self._append(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Append records, to be joined with their neighbours. They have the schema's columns, but may lack headers."""
+        """Append records, to be joined with their neighbours. They may lack the schema's columns of lists."""
         self._pending.append(rows)
-        sums = raw_sums(rows)
+        sums = raw_sums(rows, self._schema)
         self._pending_bytes += int(sums[-1] - sums[0])
         if self._pending_bytes >= LIMITS.full_batch_bytes:
             self._encode_pending()
@@ -167,9 +165,9 @@ class SegmentsWriter:
     def _encode_pending(self) -> None:
         if not self._pending:
             return
-        rows = joined(self._pending)
+        rows = joined(self._pending, self._schema)
         self._pending, self._pending_bytes = [], 0
-        for start, end in cuts(raw_sums(rows), LIMITS.largest_batch_bytes):
+        for start, end in cuts(raw_sums(rows, self._schema), LIMITS.largest_batch_bytes):
             self._encode(rows.slice(start, end - start))
 
     def _encode(self, rows: pa.RecordBatch) -> None:
@@ -179,7 +177,7 @@ class SegmentsWriter:
         if batch.message.size <= segment_bytes or rows.num_rows == 1:
             self._append(batch)
             return
-        sums = raw_sums(rows)
+        sums = raw_sums(rows, self._schema)
         raw_bytes = int(sums[-1] - sums[0])
         limit_bytes = raw_bytes * segment_bytes // batch.message.size
         if limit_bytes < SMALL_BATCH_BYTES:  # such small batches are not compressed
@@ -196,7 +194,7 @@ class SegmentsWriter:
         self._next_offset = self._offset_after(batch)
 
     def _offset_after(self, batch: EncodedBatch) -> Offset:
-        if self._schema is not COMPACTED_SCHEMA:
+        if self._schema.offset is None:
             return offset_after(self._next_offset, batch.records)
         assert batch.offsets is not None
         first, last = batch.offsets

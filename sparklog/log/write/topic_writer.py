@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
-from sparklog.log.records_schema import RAW_SCHEMA, TIMESTAMP
+from sparklog.log.stored_schema import RAW, TIMESTAMP, StoredSchema
 from sparklog.log.write.objects_writer import ObjectsWriter, TaskObjects, WriteTarget
 from sparklog.log.write.raw_rows import cuts
 from sparklog.log.write.routing import split
-from sparklog.log.write.row_sizes import HEADER_BYTES, ROW_BYTES, check_sizes, cumulative_bytes, raw_sums
+from sparklog.log.write.row_sizes import check_sizes, cumulative_bytes, raw_sums
 from sparklog.log.write.task_memory import TopicMemory
 
 
@@ -29,8 +29,7 @@ class TopicWriter:
 
     Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once for each added batch
     with null timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records;
-    with each call of `split_gathered` it moves to the next partition. With `COMPACTED_SCHEMA`, rows have a column
-    `offset`, which is stored.
+    with each call of `split_gathered` it moves to the next partition. Rows have the columns of `schema`.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class TopicWriter:
         now_us: Callable[[], int],
         sticky: int = 0,
         compression: str = "zstd",
-        schema: pa.Schema = RAW_SCHEMA,
+        schema: StoredSchema = RAW,
     ) -> None:
         self._objects = objects
         self._task = objects.memory
@@ -64,20 +63,21 @@ class TopicWriter:
         self._writer_of: dict[PartitionIndex, ObjectsWriter] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows as `records_schema.canonical` returns them, but without a topic column.
+        """Add rows with the columns of the schema, and maybe `routing.PARTITION`. Timestamps may be null.
 
         Raises RecordTooLarge, UnknownTopicOrPartition, NoReplicaOnline, and what an upload raises.
         """
         if not rows.num_rows:
             return
-        check_sizes(rows, self._target.topic, self._target.max_message_bytes)
-        first, end = cumulative_bytes(rows, np.array([0, rows.num_rows]), HEADER_BYTES).tolist()
-        size = end - first + ROW_BYTES * rows.num_rows
+        check_sizes(rows, self._schema, self._target.topic, self._target.max_message_bytes)
+        ends = np.array([0, rows.num_rows])
+        first, end = cumulative_bytes(rows, self._schema, ends, self._schema.element_bytes).tolist()
+        size = end - first + self._schema.row_bytes * rows.num_rows
         rows = self._with_timestamps(rows)
         if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:
             self._gather(rows, size)
             return
-        sums = raw_sums(rows)
+        sums = raw_sums(rows, self._schema)
         for start, end in cuts(sums, self._limits.gather_bytes, self._limits.most_gathered_rows):
             self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
 
@@ -90,7 +90,7 @@ class TopicWriter:
         self._gathered = []
         sticky = PartitionIndex(self._sticky % self._target.partitions)
         self._sticky += 1
-        pieces = split(rows, self._target.topic, self._target.partitions, sticky)
+        pieces = split(rows, self._schema, self._target.topic, self._target.partitions, sticky)
         del rows
         self._pin(self._gathered_bytes)
         self._gathered_rows = self._gathered_bytes = 0
@@ -123,7 +123,7 @@ class TopicWriter:
         return written
 
     def _with_timestamps(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        at = rows.schema.get_field_index("timestamp")
+        at = rows.schema.get_field_index(self._schema.timestamp)
         column = rows.column(at)
         if not column.null_count:
             return rows

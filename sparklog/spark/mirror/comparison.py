@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparklog.core.row_offsets import Int64Array
 from sparklog.core.types import Offset
-from sparklog.log.records_schema import READ_SCHEMA
+from sparklog.log.kafka_columns import READ_SCHEMA
 
 COLUMNS: Final = ("offset", "timestampType", "timestamp", "key", "value", "headers")  # in the order of comparing
 _SCHEMA: Final = pa.schema(  # any time, also one beyond those of Python
@@ -46,7 +46,7 @@ class Comparison:
         self._counts = Compared()
 
     def add(self, kafka: pa.RecordBatch, timestamp_type: int) -> None:
-        """Compare a batch of Kafka's, with the columns of COMPACTED_SCHEMA, with the records here up to its last."""
+        """Compare a batch of Kafka's, with the columns of RAW_WITH_OFFSETS, with the records here up to its last."""
         types = pa.repeat(pa.scalar(timestamp_type, pa.int32()), kafka.num_rows)
         wanted = _comparable(kafka.append_column("timestampType", types))
         self._compare(wanted, self._up_to(int(_offsets(wanted)[-1])))

@@ -26,7 +26,7 @@ from sparklog.client.plans.task_upload import upload_task_rows
 from sparklog.client.plans.write_plan import TaskWritten, WritePlan
 from sparklog.core.types import Offset, PartitionIndex, TimestampSource, TopicId
 from sparklog.log.batch import EncodedBatch, crc32c
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.spark.mirror.comparison import COLUMNS, Compared, Comparison
 from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
@@ -47,8 +47,8 @@ class _Begin(msgspec.Struct):
 class _BatchRows(msgspec.Struct):
     """A batch of one partition, beside its Arrow message.
 
-    `topic`: only for `begin_rows`, which takes the columns of RAW_SCHEMA. All else is for batches of Kafka: the bounds
-    are inclusive, and `timestamp_type` is Kafka's. With `stores_offsets` they have the columns of COMPACTED_SCHEMA.
+    `topic`: only for `begin_rows`, which takes the columns of RAW. All else is for batches of Kafka: the bounds
+    are inclusive, and `timestamp_type` is Kafka's. With `stores_offsets` they have those of RAW_WITH_OFFSETS.
     """
 
     writer: int
@@ -98,8 +98,8 @@ class _RowsUpload:
         threading.Thread(target=self._upload, args=(plan,), daemon=True).start()
 
     def add(self, rows: _BatchRows, message: pa.Buffer) -> None:
-        batch = pa.ipc.read_record_batch(message, RAW_SCHEMA)
-        columns = {field.name: batch.column(field.name) for field in RAW_SCHEMA}
+        batch = pa.ipc.read_record_batch(message, RAW.arrow)
+        columns = {field.name: batch.column(field.name) for field in RAW.arrow}
         columns["partition"] = pa.repeat(pa.scalar(rows.partition, pa.int32()), batch.num_rows)
         if self._names_topics:
             assert rows.topic is not None
@@ -177,7 +177,7 @@ class _KafkaComparison:
         self._comparison = Comparison(read_range(range_, task.addresses, COLUMNS, fail_on_data_loss=True))
 
     def add(self, rows: _BatchRows, message: pa.Buffer) -> None:
-        self._comparison.add(pa.ipc.read_record_batch(message, COMPACTED_SCHEMA), rows.timestamp_type)
+        self._comparison.add(pa.ipc.read_record_batch(message, RAW_WITH_OFFSETS.arrow), rows.timestamp_type)
 
     def end(self, end: Offset, *, keyless: bool) -> Compared:
         return self._comparison.end(end)

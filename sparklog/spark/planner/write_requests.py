@@ -27,7 +27,7 @@ from sparklog.log.batch import SMALL_BATCH_BYTES
 from sparklog.log.incarnation import another_incarnation
 from sparklog.log.index import INDEX_SCHEMA
 from sparklog.log.ipc_file import file_head, footer_template
-from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, STORED_HEADERS, TIMESTAMP
+from sparklog.log.stored_schema import HEADERS, RAW, STORED_HEADERS, TIMESTAMP
 from sparklog.log.write.open_object import UPLOAD_ATTEMPTS
 from sparklog.log.write.store_lanes import most_hopeful, too_slow
 from sparklog.log.write.task_memory import LIMITS
@@ -168,7 +168,7 @@ class _Header(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A row that Java refused to write, with the columns of `records_schema.canonical`. `plan`: a WritePlan."""
+    """A row that Java refused to write, with the columns of `kafka_columns.canonical`. `plan`: a WritePlan."""
 
     plan: bytes
     topic: str | None
@@ -312,7 +312,7 @@ def plan_for_java(packed: bytes, *, alone: bool) -> WritePlanForJava | None:
         described,
         plan.lag_time_max_ms,
         _WriteLimits(),
-        _format(RAW_SCHEMA),
+        _format(RAW.arrow),
         _format(INDEX_SCHEMA),
         by_python,
         packed,

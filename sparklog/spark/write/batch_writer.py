@@ -41,7 +41,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
-from sparklog.log.records_schema import left_out_warning
+from sparklog.log.kafka_columns import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ApplicationVersion, ConsumedOffsets, WriteOptions
 from sparklog.spark.lazy_connection import shared

@@ -31,7 +31,7 @@ from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import InvalidInput, WriteLost
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
-from sparklog.log.records_schema import left_out_warning
+from sparklog.log.kafka_columns import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ApplicationVersion, ConsumedByQuery, WriteOptions
 from sparklog.spark.lazy_connection import shared

@@ -23,7 +23,7 @@ from sparklog.coordinator.http import consume_routes, waiting_requests
 from sparklog.coordinator.http.consume_routes import READS
 from sparklog.core.access import Access, Principal, parse_right
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
-from sparklog.log.records_schema import HEADERS as HEADERS_TYPE
+from sparklog.log.stored_schema import HEADERS as HEADERS_TYPE
 from sparklog.storage.memory import MemoryStore
 from sparklog.wire.messages import JSON
 from sparklog.wire.metadata_messages import SEEN_HEADER

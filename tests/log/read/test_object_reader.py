@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, RecordTooLarge
 from sparklog.core.types import Offset, OffsetRange, Slice, TimestampSource
+from sparklog.log.kafka_columns import DEFAULT_COLUMNS, READ_SCHEMA
 from sparklog.log.read import object_reader, ranged_reads
 from sparklog.log.read.object_reader import read_first, read_index, read_slice
-from sparklog.log.records_schema import DEFAULT_COLUMNS, READ_SCHEMA
 from sparklog.log.write.task_memory import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.memory import MemoryStore

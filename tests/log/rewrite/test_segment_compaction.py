@@ -17,12 +17,13 @@ from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TimestampSource
 from sparklog.log.index import decode_index, rebuild_index
+from sparklog.log.kafka_columns import READ_SCHEMA
 from sparklog.log.read import object_reader, ranged_reads
 from sparklog.log.read.object_reader import read_index
 from sparklog.log.read.scan import scan
 from sparklog.log.read.time_lookup import first_in
-from sparklog.log.records_schema import COMPACTED_SCHEMA, READ_SCHEMA
 from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.stored_schema import RAW_WITH_OFFSETS
 from sparklog.log.write.segments_writer import Origin, SegmentsWriter
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
@@ -134,7 +135,7 @@ def test_a_compacted_segment_opens_with_plain_arrow_and_polars() -> None:  # M: 
     log = compacted(a_log(), EVERY_THIRD)
     body = log.store.get(log.key(log.slices[0]))
     whole = pa.ipc.open_file(pa.py_buffer(body)).read_all()
-    assert whole.schema.equals(COMPACTED_SCHEMA, check_metadata=True)
+    assert whole.schema.equals(RAW_WITH_OFFSETS.arrow, check_metadata=True)
     assert whole["offset"].to_pylist() == pl.read_ipc(bytes(body))["offset"].to_list() == EVERY_THIRD
 
 
@@ -174,7 +175,7 @@ def test_records_that_do_not_ascend_are_refused() -> None:
     made = compacted(log, EVERY_THIRD)
     stored = pa.ipc.open_file(pa.py_buffer(made.store.get(made.key(made.slices[0])))).get_batch(0)
     ids = upload_ids(5_000)
-    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(20), lambda: next(ids), COMPACTED_SCHEMA) as writer:
+    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(20), lambda: next(ids), RAW_WITH_OFFSETS) as writer:
         writer.begin_run(Origin.of(log.slices[0]), 0)
         writer.add(stored)
         with pytest.raises(ValueError, match="wanted records at or after offset 20, found 4"):
@@ -185,9 +186,9 @@ def test_rows_from_the_end_of_a_large_batch_are_joined_as_others_are() -> None:
     """Their size does not count the rows before them, which would make a batch of each."""
     log = a_log()
     values = [{"key": b"k", "value": b"v" * 10_000, "timestamp": 0, "offset": at} for at in range(200)]
-    large = pa.RecordBatch.from_pylist(values, schema=COMPACTED_SCHEMA)
+    large = pa.RecordBatch.from_pylist(values, schema=RAW_WITH_OFFSETS.arrow)
     ids = upload_ids(6_000)
-    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(0), lambda: next(ids), COMPACTED_SCHEMA) as writer:
+    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(0), lambda: next(ids), RAW_WITH_OFFSETS) as writer:
         writer.begin_run(Origin.of(log.slices[0]), 0)
         for at in range(190, 200):
             writer.add(large.slice(at, 1))
@@ -236,7 +237,7 @@ def batches_of_two(kept: Sequence[int] = EVERY_THIRD) -> WrittenLog:
     stored = pa.ipc.open_file(pa.py_buffer(made.store.get(made.key(made.slices[0])))).read_all()
     (stored,) = stored.combine_chunks().to_batches()
     ids = upload_ids(7_000)
-    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(0), lambda: next(ids), COMPACTED_SCHEMA) as writer:
+    with SegmentsWriter(target(), lanes_of(a=log.store), Offset(0), lambda: next(ids), RAW_WITH_OFFSETS) as writer:
         writer.begin_run(Origin.of(log.slices[0]), APPEND_TIME_MS)
         for at in range(0, len(kept), 2):
             writer.add(stored.slice(at, 2))

@@ -29,9 +29,9 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
+from sparklog.log.kafka_columns import READ_SCHEMA
 from sparklog.log.read import object_reader, ranged_reads
 from sparklog.log.read.object_reader import read_index, read_slice
-from sparklog.log.records_schema import READ_SCHEMA
 from sparklog.log.rewrite.segment_roll import COPIED_BATCH_BYTES, rewrite
 from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.write.task_memory import WriterLimits

@@ -28,7 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.types import ObjectKind
 from sparklog.log.index import decode_index
-from sparklog.log.records_schema import canonical
+from sparklog.log.kafka_columns import canonical
 from sparklog.log.write.raw_rows import cuts
 from sparklog.log.write.task_memory import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key

@@ -31,7 +31,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 from sparklog.log.batch import BatchEncoder
-from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
 from sparklog.log.write import range_writer
 from sparklog.log.write.task_memory import LIMITS
 from tests.servers.s3_servers import S3Server
@@ -65,15 +65,15 @@ def upload_of(cluster: Cluster, next_offset: int = 0) -> tuple[RangeUpload, Call
 
 def add(upload: RangeUpload, offsets: list[int], source: TimestampSource, *, stored: bool) -> None:
     """Add a batch whose values are the offsets."""
-    schema = COMPACTED_SCHEMA if stored else RAW_SCHEMA
+    schema = RAW_WITH_OFFSETS if stored else RAW
     columns = {
         "key": pa.nulls(len(offsets), pa.binary()),
         "value": pa.array([b"%d" % offset for offset in offsets]),
-        "headers": pa.nulls(len(offsets), RAW_SCHEMA.field("headers").type),
-        "timestamp": pa.array(offsets, pa.int64()).cast(RAW_SCHEMA.field("timestamp").type),
+        "headers": pa.nulls(len(offsets), RAW.arrow.field("headers").type),
+        "timestamp": pa.array(offsets, pa.int64()).cast(RAW.arrow.field("timestamp").type),
         "offset": pa.array(offsets, pa.int64()),
     }
-    rows = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    rows = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema.arrow)
     place = TopicPartition(TopicId(1), PartitionIndex(2))
     upload.add(BatchEncoder("none", schema).encode(place, rows), Offset(offsets[0]), source)
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.types import PartitionIndex
-from sparklog.log.records_schema import RAW_SCHEMA, canonical
-from sparklog.log.write.routing import by_topic, split
-from sparklog.log.write.row_sizes import HEADER_BYTES
+from sparklog.log.kafka_columns import canonical
+from sparklog.log.stored_schema import RAW
+from sparklog.log.write.routing import PARTITION, by_topic, split
 from tests.core.producing.java_murmur2 import partition_for_key
 from tests.log.record_strategies import batches
 from tests.log.write.test_row_sizes import rows, size_of
@@ -19,8 +19,8 @@ STICKY = PartitionIndex(2)
 
 
 def wanted_partition(row: dict[str, Any], partitions: int) -> int:
-    if row.get("partition") is not None:
-        return row["partition"]
+    if row.get(PARTITION) is not None:
+        return row[PARTITION]
     return STICKY % partitions if row["key"] is None else partition_for_key(row["key"], partitions)
 
 
@@ -29,39 +29,39 @@ def test_each_record_goes_where_kafka_would_put_it_and_order_stays(given_batches
     # M: S-07
     for batch in given_batches:
         rows = canonical(batch).slice(skipped)
-        if partitions < 5 and "partition" in rows.schema.names:
-            rows = rows.drop_columns(["partition"])
+        if partitions < 5 and PARTITION in rows.schema.names:
+            rows = rows.drop_columns([PARTITION])
         sticky = PartitionIndex(STICKY % partitions)
-        pieces = split(rows, "orders", partitions, sticky)
+        pieces = split(rows, RAW, "orders", partitions, sticky)
         model: dict[int, list[dict[str, Any]]] = {}
         for row in rows.to_pylist():
-            model.setdefault(wanted_partition(row, partitions), []).append(
-                {name: row[name] for name in RAW_SCHEMA.names}
-            )
+            model.setdefault(wanted_partition(row, partitions), []).append({name: row[name] for name in RAW.names})
         assert [piece.partition for piece in pieces] == sorted(model)
         for piece in pieces:
             found = [{"headers": None, **row} for row in piece.rows.to_pylist()]
             assert found == model[piece.partition]
-            assert piece.size_bytes == sum(size_of(row) + HEADER_BYTES * len(row["headers"] or ()) for row in found)
+            assert piece.size_bytes == sum(
+                size_of(row) + RAW.element_bytes * len(row["headers"] or ()) for row in found
+            )
 
 
 # M: S-07
 @pytest.mark.parametrize("partition", [-1, 6, 70_000])
 def test_partition_out_of_range_is_refused(partition: int):
     with pytest.raises(UnknownTopicOrPartition, match=f"0 to 5, found {partition}: topic orders has 6 p"):
-        split(rows(partition=[0, partition, None]), "orders", 6, STICKY)
+        split(rows(partition=[0, partition, None]), RAW, "orders", 6, STICKY)
 
 
 # M: S-08
 def test_rows_of_one_partition_are_not_copied():
     batch = rows(key=[b"same"] * 5)
-    (piece,) = split(batch, "orders", 6, STICKY)
+    (piece,) = split(batch, RAW, "orders", 6, STICKY)
     assert piece.rows.column("key").buffers()[2].address == batch.column("key").buffers()[2].address
 
 
 def test_rows_that_stand_together_already_are_not_copied():
     batch = rows(partition=[4, 4, 0, 2, 2])
-    pieces = split(batch, "orders", 6, STICKY)
+    pieces = split(batch, RAW, "orders", 6, STICKY)
     assert [(piece.partition, piece.rows.num_rows) for piece in pieces] == [(0, 1), (2, 2), (4, 2)]
     addresses = {piece.rows.column("value").buffers()[2].address for piece in pieces}
     assert addresses == {batch.column("value").buffers()[2].address}

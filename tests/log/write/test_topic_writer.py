@@ -12,7 +12,7 @@ import pytest
 
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.types import Holder, NewObject, NewSlice, StoreId
-from sparklog.log.records_schema import canonical
+from sparklog.log.kafka_columns import canonical
 from sparklog.log.write import topic_writer
 from sparklog.log.write.objects_writer import TaskObjects
 from sparklog.log.write.task_memory import WriterLimits

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from sparklog.log.records_schema import HEADERS, TIMESTAMP
+from sparklog.log.stored_schema import HEADERS, TIMESTAMP
 from tests.maintenance.histories.partition_model import Row
 
 COLUMNS: Final = ("offset", "key", "value", "timestamp", "headers")

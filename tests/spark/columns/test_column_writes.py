@@ -20,7 +20,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import StoreId
-from sparklog.log.records_schema import HEADERS
+from sparklog.log.stored_schema import HEADERS
 from sparklog.log.write.task_memory import LIMITS
 from sparklog.storage.keys import INCARNATION
 from tests.faults.store_folders import StoreFolders

@@ -26,7 +26,7 @@ from sparklog.core.commands import FenceStore
 from sparklog.core.state import FORMAT
 from sparklog.core.types import StoreId
 from sparklog.log.index import INDEX_FORMAT_KEY, Index, encode_index
-from sparklog.log.records_schema import HEADERS
+from sparklog.log.stored_schema import HEADERS
 from tests.client.compacting import mixed_log
 from tests.client.replicated_cluster import come_back
 from tests.faults.store_folders import StoreFolders

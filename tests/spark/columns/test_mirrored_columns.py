@@ -13,7 +13,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.placement.held_slices import named_object
 from sparklog.core.row_offsets import is_dense
 from sparklog.log.read.object_reader import read_index
-from sparklog.log.records_schema import COMPACTED_SCHEMA
+from sparklog.log.stored_schema import RAW_WITH_OFFSETS
 from sparklog.log.write import task_memory
 from sparklog.storage.keys import data_key
 from tests.client.mirrored_topic import MirroredTopic
@@ -55,7 +55,7 @@ def dense_with_stored_offsets(cluster: Cluster) -> int:
     state, store = cluster.connection.newest_state(), cluster.connection.follower.store
     named = [(each, named_object(state, each)) for each in state.slices.everything()]
     return sum(
-        is_dense(slice_) and read_index(store, data_key(object_.object, "t"), object_).object_schema is COMPACTED_SCHEMA
+        is_dense(slice_) and read_index(store, data_key(object_.object, "t"), object_).object_schema is RAW_WITH_OFFSETS
         for slice_, object_ in named
     )
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from bench.peer_jars import kafka_connector
 from sparklog.client.cluster import Cluster
 from sparklog.core.types import KafkaTopic
-from sparklog.log.records_schema import HEADERS
+from sparklog.log.stored_schema import HEADERS
 from tests.jar import jar
 from tests.servers.made_once import CannotFetch
 from tests.spark.conftest import OneSpark

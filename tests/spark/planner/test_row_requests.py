@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sparklog.client.cluster import Cluster
 from sparklog.client.plans.write_plan import TaskWritten
 from sparklog.core.errors import SparklogError
-from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.stored_schema import RAW
 from sparklog.options.typed import parse_write_options
 from sparklog.spark.planner.row_requests import OpenWriters
 from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage, planned_writer
@@ -47,10 +47,10 @@ def planned(cluster: Cluster) -> BatchWriter:
 
 def message(*values: str) -> bytes:
     """An Arrow message as Java sends it."""
-    columns = [pa.nulls(len(values), field.type) for field in RAW_SCHEMA]
+    columns = [pa.nulls(len(values), field.type) for field in RAW.arrow]
     columns[1] = pa.array([value.encode() for value in values], pa.binary())
-    columns[3] = pa.array([1] * len(values), RAW_SCHEMA.field(3).type)
-    batch = pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    columns[3] = pa.array([1] * len(values), RAW.arrow.field(3).type)
+    batch = pa.RecordBatch.from_arrays(columns, schema=RAW.arrow)
     return batch.serialize().to_pybytes()
 
 

@@ -26,9 +26,9 @@ from sparklog.core.reading.plan import plan_range
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores
+from sparklog.log.kafka_columns import READ_SCHEMA
 from sparklog.log.read.scan import Replan, scan
 from sparklog.log.read.time_lookup import ChainNow, first_at_or_after
-from sparklog.log.records_schema import READ_SCHEMA
 
 _PIECE_BYTES: Final = 8 << 20  # stored
 _PIECE_RECORDS: Final = 10_000  # of a search

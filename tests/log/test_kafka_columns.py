@@ -6,16 +6,16 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import InvalidInput
-from sparklog.log.records_schema import (
+from sparklog.log.kafka_columns import (
     DEFAULT_COLUMNS,
-    HEADERS,
-    RAW_SCHEMA,
     READ_SCHEMA,
     canonical,
     columns_left_out,
     left_out_warning,
     read_schema,
 )
+from sparklog.log.stored_schema import HEADERS, RAW
+from sparklog.log.write.routing import PARTITION, TOPIC
 
 PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
 NOT_NULL = pa.list_(
@@ -113,18 +113,18 @@ def test_nanoseconds_are_cut_not_refused():
 
 @pytest.mark.parametrize("width", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()], ids=str)
 def test_partition_of_any_width_becomes_int32(width: pa.DataType):
-    assert canonical(batch(partition=pa.array([5], width))).schema.field("partition").type == pa.int32()
+    assert canonical(batch(partition=pa.array([5], width))).schema.field(PARTITION).type == pa.int32()
 
 
 def test_absent_columns_are_null_and_those_that_were_read_are_ignored():
     rows = canonical(batch(offset=pa.array([1]), timestampType=pa.array([0], pa.int32())))
-    assert rows.schema == RAW_SCHEMA
+    assert rows.schema == RAW.arrow
     assert rows.to_pylist() == [{"key": None, "value": b"v", "headers": None, "timestamp": None}]
 
 
 def test_topic_and_partition_stay_when_given():
     rows = canonical(batch(partition=pa.array([1]), topic=pa.array(["t"], pa.large_string())))
-    assert rows.schema.names == [*RAW_SCHEMA.names, "topic", "partition"]
+    assert rows.schema.names == [*RAW.names, TOPIC, PARTITION]
 
 
 # M: S-08
@@ -136,7 +136,7 @@ def test_right_columns_are_taken_over_without_a_copy():
 def test_a_table_gives_a_table():
     rows = canonical(pa.table({"value": pa.chunked_array([["a"], ["b"]])}))
     assert rows.column("value").to_pylist() == [b"a", b"b"]
-    assert rows.schema == RAW_SCHEMA
+    assert rows.schema == RAW.arrow
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_wrong_column_is_named_with_what_was_wanted_and_found(columns: dict[str,
 def test_columns_that_are_not_the_logs_are_left_out_whatever_their_type():
     others = {"id": pa.array([1]), "action": pa.array(["x"]), "position": pa.array([[1.5]]), "time": pa.array([None])}
     rows = batch(**others)
-    assert canonical(rows).schema.names == RAW_SCHEMA.names
+    assert canonical(rows).schema.names == RAW.names
     twice = pa.RecordBatch.from_arrays([*rows.columns, pa.array([2])], names=[*rows.schema.names, "id"])
     assert columns_left_out(twice.schema.names) == ("id", "action", "position", "time")
-    assert canonical(twice).schema.names == RAW_SCHEMA.names
+    assert canonical(twice).schema.names == RAW.names
     warning = left_out_warning(rows.schema.names)
     assert (
         warning == "columns that are not written: id, action, position, time (a log has topic, partition, key, "

@@ -1,8 +1,7 @@
-"""The columns of raw records: as stored, as read, and as accepted from a writer.
+"""Raw records in the columns that Kafka's users know: as read, and as accepted from a writer.
 
-Stored and read schemas have no dictionary, large or view types, because Spark compares schemas exactly. For the same
-reason all fields are nullable, except the column of offsets. Only compacted segments store that column, and objects of
-mirror topics. The read schema is that of Spark's Kafka source.
+The read schema is that of Spark's Kafka source. It has no dictionary, large or view types, and all of its fields are
+nullable, because Spark compares schemas exactly.
 """
 
 from __future__ import annotations
@@ -16,24 +15,8 @@ import pyarrow.types as pat
 
 from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
-
-OBJECT_FORMAT_KEY: Final = b"sparklog.format"  # in the metadata of the Arrow schema of each object
-DENSE_FORMAT: Final = b"3"  # record i of a slice has offset slice.start + i
-COMPACTED_FORMAT: Final = b"4"  # a column has the offset of each record
-
-TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-# Headers as stored: writers check that keys are UTF-8, decoders do not.
-STORED_HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.binary()), ("value", pa.binary())])))
-
-RAW_SCHEMA: Final = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("timestamp", TIMESTAMP)],
-    metadata={OBJECT_FORMAT_KEY: DENSE_FORMAT},
-)
-COMPACTED_SCHEMA: Final = pa.schema(
-    [*RAW_SCHEMA, pa.field("offset", pa.int64(), nullable=False)], metadata={OBJECT_FORMAT_KEY: COMPACTED_FORMAT}
-)
-STORED_SCHEMAS: Final = {DENSE_FORMAT: RAW_SCHEMA, COMPACTED_FORMAT: COMPACTED_SCHEMA}
+from sparklog.log.stored_schema import HEADERS, RAW, TIMESTAMP
+from sparklog.log.write.routing import PARTITION, TOPIC
 
 READ_SCHEMA: Final = pa.schema(
     [
@@ -69,23 +52,23 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def canonical(rows: Rows) -> Rows:
-    """Return the rows with the columns key, value, headers and timestamp, as in `RAW_SCHEMA`. Absent ones become nulls.
+    """Return the rows with the columns key, value, headers and timestamp, as in `RAW`. Absent ones become nulls.
 
-    `topic` (string) and `partition` (int32) follow if the rows have them. Other columns are left out. Columns of the
-    right type are not copied. Raises InvalidInput, which names the column, if `value` is missing, or if a column is
-    misspelt, is there twice, has a wrong type, or has values that don't fit its type.
+    `routing.TOPIC` (string) and `routing.PARTITION` (int32) follow if the rows have such columns. Others are left out.
+    Columns of the right type are not copied. Raises InvalidInput, which names the column, if `value` is missing, or if
+    a column is misspelt, is there twice, has a wrong type, or has values that don't fit its type.
     """
     names = rows.schema.names
     _check_names(names)
     columns, fields = [], []
-    for field in RAW_SCHEMA:
+    for field in RAW.arrow:
         column = _converted(rows, field.name) if field.name in names else pa.nulls(rows.num_rows, field.type)
         columns.append(column)
         fields.append(field)
-    for name in ("topic", "partition"):
+    for name, routing in (("topic", TOPIC), ("partition", PARTITION)):
         if name in names:
             columns.append(_converted(rows, name))
-            fields.append(READ_SCHEMA.field(name))
+            fields.append(READ_SCHEMA.field(name).with_name(routing))
     schema = pa.schema(fields)
     if isinstance(rows, pa.RecordBatch):
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -206,7 +189,7 @@ _HINTS: Final = {
 
 def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     column = rows.column(name)
-    wanted = (RAW_SCHEMA if name in RAW_SCHEMA.names else READ_SCHEMA).field(name).type
+    wanted = READ_SCHEMA.field(name).type
     actual = column.type
     if actual == wanted:
         return column
