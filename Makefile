@@ -43,7 +43,7 @@ demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and schedul
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=3.5, 4.0, 4.1, 4.2 or 4.3: what runs on each Spark; 3.5 with SCALA=2.13)
-	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
+	@SCALA=$(SCALA) $(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
 
 test-columns: setup ## what reads and writes records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --columns $(ARGS) tests/spark

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.servers.maven import fetch_jars
 
 _CACHE = Path(__file__).parent.parent / ".cache"
-SCALA_OF_3_5 = os.environ.get("SCALA", "2.12")  # which pyspark 3.5 brings
+SCALA_OF_3_5 = os.environ.get("SCALA") or "2.12"  # which pyspark 3.5 brings
 
 
 def jars_of_scala_2_13() -> list[Path]:
