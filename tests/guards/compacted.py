@@ -61,7 +61,7 @@ GUARDS: Final = (
         "compacted-append-time",
         "Records get the append time that only the chain knows.",
         "sparklog/log/rewrite/segment_compaction.py",
-        "stored = with_append_time(rows, part.slice)",
+        "stored = with_append_time(rows, part.slice, RAW)",
         "stored = rows",
         (f"{_WRITTEN}test_a_segment_ends_where_the_leader_epoch_or_the_kind_of_timestamp_changes",),
     ),
@@ -76,7 +76,7 @@ GUARDS: Final = (
     Guard(
         "compacted-by-chain",
         "The chain alone does not number the records of a compacted slice.",
-        "sparklog/log/read/object_reader.py",
+        "sparklog/log/read/kafka_rows.py",
         "        return not self.stored_columns and is_dense(self.slice)",
         "        return not self.stored_columns",
         (f"{_WRITTEN}test_offsets_alone_are_decoded_alone",),

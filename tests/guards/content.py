@@ -179,7 +179,7 @@ GUARDS: Final = (
     Guard(
         "readable-keys",
         "A header key that is not UTF-8 breaks no reader.",
-        "sparklog/log/read/object_reader.py",
+        "sparklog/log/read/kafka_rows.py",
         '                return readable_headers(column) if name == "headers" else column',
         "                return column",
         ("tests/log/test_header_keys.py::test_a_key_that_is_not_utf_8_is_read_as_text",),
