@@ -79,9 +79,9 @@ def split(
     named = rows.column(PARTITION) if PARTITION in rows.schema.names else None
     chosen = partition_of_rows(rows.column(schema.key), named, topic, partitions, sticky)
     raw = without_null_lists(rows, schema)
-    each = schema.element_bytes
+    element_bytes = schema.element_bytes
     if isinstance(chosen, int):
-        sums = cumulative_bytes(raw, schema, np.array([0, rows.num_rows]), each)
+        sums = cumulative_bytes(raw, schema, np.array([0, rows.num_rows]), element_bytes)
         return [PartitionRows(PartitionIndex(chosen), raw, int(np.diff(sums)[0]))]
     runs = _runs(chosen, partitions)
     if runs is None:
@@ -92,7 +92,8 @@ def split(
         starts = ends - counts[owners]
     else:
         owners, starts, ends = runs
-    sizes = cumulative_bytes(raw, schema, ends, each) - cumulative_bytes(raw, schema, starts, each)
+    sizes = cumulative_bytes(raw, schema, ends, element_bytes)
+    sizes -= cumulative_bytes(raw, schema, starts, element_bytes)
     by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
     return [
         PartitionRows(PartitionIndex(owner), raw.slice(start, end - start), size)
