@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.servers.maven import fetch_jars
+from tests.sparks import SPARK
 
 _CACHE = Path(__file__).parent.parent / ".cache"
 SCALA_OF_3_5 = os.environ.get("SCALA") or "2.12"  # which pyspark 3.5 brings
@@ -32,7 +33,7 @@ def spark_home() -> Path:
     assert found.origin is not None
     installed = Path(found.origin).parent
     parts = sorted(part for part in installed.iterdir() if part.name not in ("python", "work", "__pycache__", "jars"))
-    parts.append(jars_of_scala_2_13()[0].parent if SCALA_OF_3_5 == "2.13" else installed / "jars")
+    parts.append(jars_of_scala_2_13()[0].parent if (SPARK, SCALA_OF_3_5) == ((3, 5), "2.13") else installed / "jars")
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
     home = _CACHE / f"spark-home-{digest}"
     if not home.is_dir():

@@ -144,7 +144,7 @@ def _partition_metadata(topic_id: TopicId, partition: PartitionIndex) -> Any:
     return pa.KeyValueMetadata({PARTITION_KEY: f"{topic_id}-{partition}".encode()})
 
 
-# ---- lists that are all null ----------------------------------------------------------------------
+# ---- columns of lists that are all null ------------------------------------------------------------
 
 
 def without_null_lists(rows: pa.RecordBatch, schema: StoredSchema) -> pa.RecordBatch:
@@ -152,7 +152,7 @@ def without_null_lists(rows: pa.RecordBatch, schema: StoredSchema) -> pa.RecordB
 
     These are left out to avoid copying nulls. `rows` must have all columns of `schema`.
     """
-    left_out = [name for name in schema.lists if (column := rows.column(name)).null_count == len(column)]
+    left_out = [name for name in schema.list_columns if (column := rows.column(name)).null_count == len(column)]
     return rows.select([name for name in schema.names if name not in left_out])
 
 
@@ -163,7 +163,7 @@ def with_all_columns(rows: pa.RecordBatch, schema: StoredSchema) -> pa.RecordBat
     `pa.nulls`: that would be stored with child buffers as long as the column.
     """
     columns = {name: rows.column(name) for name in rows.schema.names}
-    for name in schema.lists:
+    for name in schema.list_columns:
         column = columns.get(name)
         if column is None or column.null_count == len(column):
             columns[name] = no_lists(schema.arrow.field(name).type, rows.num_rows)
@@ -175,7 +175,7 @@ def no_lists(kind: pa.ListType, rows: int) -> pa.Array:
     return _no_lists(kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=8)
 def _no_lists(kind: pa.ListType, rows: int) -> pa.Array:
     validity = pa.py_buffer(bytes((rows + 7) // 8))
     ends = pa.py_buffer(bytes(4 * (rows + 1)))

@@ -1,7 +1,6 @@
 """Raw records in the columns that Kafka's users know: as read, and as accepted from a writer.
 
-The read schema is that of Spark's Kafka source. It has no dictionary, large or view types, and all of its fields are
-nullable, because Spark compares schemas exactly.
+The read schema is that of Spark's Kafka source, and its types are as those in `stored_schema`, for the same reason.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import pyarrow.types as pat
 
 from sparklog.core.config.key import did_you_mean, nearest
 from sparklog.core.errors import InvalidInput
-from sparklog.log.stored_schema import HEADERS, RAW, TIMESTAMP
-from sparklog.log.write.routing import PARTITION, TOPIC
+from sparklog.log.stored_schema import HEADERS, PARTITION, RAW, TIMESTAMP, TOPIC
 
 READ_SCHEMA: Final = pa.schema(
     [
@@ -54,7 +52,7 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 def canonical(rows: Rows) -> Rows:
     """Return the rows with the columns key, value, headers and timestamp, as in `RAW`. Absent ones become nulls.
 
-    `routing.TOPIC` (string) and `routing.PARTITION` (int32) follow if the rows have such columns. Others are left out.
+    `TOPIC` (string) and `PARTITION` (int32) follow if the rows have such columns. Others are left out.
     Columns of the right type are not copied. Raises InvalidInput, which names the column, if `value` is missing, or if
     a column is misspelt, is there twice, has a wrong type, or has values that don't fit its type.
     """

@@ -25,7 +25,7 @@ from sparklog.core.errors import (
 from sparklog.core.placement.held_slices import named_object
 from sparklog.core.types import TimestampSource
 from sparklog.log.read.object_reader import read_index
-from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
+from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS, StoredSchema
 from sparklog.log.write import task_memory
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
@@ -53,7 +53,7 @@ def topic(cluster: Cluster) -> MirroredTopic:
     return MirroredTopic(cluster).create()
 
 
-def schemas(topic: MirroredTopic) -> list[pa.Schema]:
+def schemas(topic: MirroredTopic) -> list[StoredSchema]:
     """The schema of the object of each slice."""
     state = topic.cluster.connection.newest_state()
     store = topic.cluster.connection.follower.store

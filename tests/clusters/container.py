@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.clusters.artefacts import ROOT
-from tests.servers.made_once import CACHE, made_once
+from tests.servers.made_once import CACHE, CannotFetch, made_once
 
 DOCKERFILE: Final = ROOT / "conf" / "kubernetes" / "Dockerfile"
 _SUITE: Final = "bookworm"  # that of the image which the file names
@@ -39,7 +39,7 @@ exec setpriv --no-new-privs --bounding-set=-all,+setuid,+setgid,+sys_chroot \\
 """
 
 
-class CannotBuild(Exception):
+class CannotBuild(CannotFetch):
     """This machine has no means to build and run an image. Fixtures make a skip of it."""
 
 
@@ -145,7 +145,10 @@ def debian() -> Path:
 def _debootstrap(work: Path) -> Path:
     made = work / "root"
     command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(made)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAKE_BASE_TIMEOUT_S)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAKE_BASE_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise CannotBuild(f"debootstrap: not done after {_MAKE_BASE_TIMEOUT_S} s") from error
     if done.returncode:
         raise CannotBuild(f"debootstrap: {(done.stdout + done.stderr)[-1000:]}")
     return made

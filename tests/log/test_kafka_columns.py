@@ -14,8 +14,7 @@ from sparklog.log.kafka_columns import (
     left_out_warning,
     read_schema,
 )
-from sparklog.log.stored_schema import HEADERS, RAW
-from sparklog.log.write.routing import PARTITION, TOPIC
+from sparklog.log.stored_schema import HEADERS, PARTITION, RAW, TOPIC
 
 PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
 NOT_NULL = pa.list_(

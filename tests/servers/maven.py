@@ -31,7 +31,7 @@ _SETTINGS: Final = """
   <resolvers><ibiblio name="central" m2compatible="true" checksums="" timeoutConstraint="patient"/></resolvers>
 </ivysettings>
 """
-_PAUSES_S: Final = (1, 5, 20)  # between attempts
+_PAUSES_S: Final = (1, 5)  # between attempts
 
 # For what ends after a minute or so: C2 and a parallel collector would take more time than they save.
 SHORT_LIVED_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -63,7 +64,13 @@ def test_those_who_waited_while_it_failed_fail_with_it_and_the_next_one_tries_ag
     monkeypatch.setattr(module, "_locked", locked)
     with ThreadPoolExecutor(3) as threads:
         assert list(threads.map(ask, range(3))) == ["attempt 1"] * 3
-    assert ask(0) == "attempt 2"
+    assert ask(0) == "attempt 1"
+    failure = tmp_path / ".jars.failed"
+    for seconds in (-120, 120):  # long ago, or by a clock that was set back since
+        os.utime(failure, (time.time() + seconds,) * 2)
+        assert ask(0) == f"attempt {len(attempts)}"
+    assert len(attempts) == 3
+    os.utime(failure, (0, 0))
     assert made_once(tmp_path / "jars", a_file).is_file()
     assert sorted(os.listdir(tmp_path)) == [".jars.lock", "jars"]
 
@@ -78,6 +85,30 @@ def test_making_is_not_the_time_of_the_test(tmp_path: Path) -> None:
             return a_file(work)
 
         made_once(tmp_path / "jars", make)
+        assert counting == [0]
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 1000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+
+
+def test_the_last_thread_that_made_something_starts_the_clock_again(tmp_path: Path) -> None:
+    both_make, one_is_done = threading.Barrier(2), threading.Event()
+    counting: list[float] = []
+
+    def make(work: Path) -> Path:
+        both_make.wait(60)
+        if work.name.startswith(".slow"):
+            assert one_is_done.wait(60)
+            counting.append(signal.getitimer(signal.ITIMER_REAL)[0])
+        return a_file(work)
+
+    before = signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            slow = threads.submit(made_once, tmp_path / "slow", make)
+            threads.submit(made_once, tmp_path / "quick", make).result()
+            one_is_done.set()
+            slow.result()
         assert counting == [0]
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 1000
     finally:

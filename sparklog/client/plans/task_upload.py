@@ -29,10 +29,10 @@ from sparklog.host.recent_failures import RecentFailures
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.header_keys import check_header_keys
 from sparklog.log.kafka_columns import canonical
-from sparklog.log.stored_schema import RAW, StoredSchema
+from sparklog.log.stored_schema import PARTITION, RAW, TOPIC, StoredSchema
 from sparklog.log.write.kept_offsets import PLAIN, KeptOffsets, WriterKey
 from sparklog.log.write.objects_writer import TaskObjects, WriteTarget
-from sparklog.log.write.routing import PARTITION, TOPIC, by_topic, partition_of_rows
+from sparklog.log.write.routing import by_topic, partition_of_rows
 from sparklog.log.write.row_sizes import check_sizes
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes, reason, wiped_or_swapped
 from sparklog.log.write.topic_writer import TopicWriter
@@ -113,7 +113,7 @@ def _upload(
             planned = _topic_of(plan, name)
             check_takes(name, planned.mirror_of, named=runs is not None)
             _check_rows(planned, rows)
-            if rows.column("key").null_count:
+            if rows.column(RAW.key).null_count:
                 keyless.add(planned.topic_id)
             for key, part in ((PLAIN, rows),) if runs is None else runs.parts(rows):
                 writer = writers.get((name, key))
@@ -141,7 +141,7 @@ def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
         _check_rows(planned, rows)
         check_sizes(rows, RAW, name, planned.max_message_bytes)
         named = rows.column(PARTITION) if PARTITION in rows.schema.names else None
-        partition_of_rows(rows.column("key"), named, name, planned.partitions, sticky=PartitionIndex(0))
+        partition_of_rows(rows.column(RAW.key), named, name, planned.partitions, sticky=PartitionIndex(0))
 
 
 def _too_slow_lately(plan: WritePlan) -> frozenset[StoreId]:
@@ -216,14 +216,14 @@ def _topic_of(plan: WritePlan, name: str) -> PlannedTopic:
 
 
 def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
-    if planned.needs_key and rows.column("key").null_count:
+    if planned.needs_key and rows.column(RAW.key).null_count:
         raise InvalidRecord(
-            f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
+            f"topic {planned.name} is compacted, so each record needs a key; found {rows.column(RAW.key).null_count} "
             f"without in a batch of {rows.num_rows}"
         )
     check_header_keys(rows, planned.name)
     bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
-    timestamps = rows.column("timestamp")
+    timestamps = rows.column(RAW.timestamp)
     if bounds == (None, None) or timestamps.null_count == len(timestamps):
         return
     extremes = pc.min_max(timestamps.cast(pa.int64()))

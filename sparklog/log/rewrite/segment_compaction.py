@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +22,10 @@ from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.first_holder import NoHolderAnswers, from_first_holder
 from sparklog.log.read.object_reader import index_of_slice, read_batches
 from sparklog.log.read.read_errors import unreadable
-from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS
+from sparklog.log.stored_schema import OFFSET, RAW, RAW_WITH_OFFSETS
 from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.object_store import ObjectStore
-
-_OFFSET: Final = RAW_WITH_OFFSETS.arrow.field(-1)
 
 
 def compact(
@@ -70,7 +67,7 @@ def compact(
             for part in parts:
                 for offsets, rows in _kept_rows(part, kept, target.topic, stores):
                     stored = with_append_time(rows, part.slice, RAW)
-                    writer.add(stored.append_column(_OFFSET, pa.array(offsets)))
+                    writer.add(stored.append_column(OFFSET, pa.array(offsets)))
         rewritten = writer.finish(end)
     written = sum(slice_.new.records for slice_ in rewritten.slices)
     if kept is not None and written != len(kept):

@@ -23,9 +23,8 @@ from sparklog.core.errors import InvalidInput, OffsetOutOfRange, UnknownTopicOrP
 from sparklog.core.row_offsets import Int64Array, offset_after
 from sparklog.core.types import NewSlice, Offset, OffsetRange, TimestampSource
 from sparklog.log.number_arrays import array_of
-from sparklog.log.stored_schema import RAW, RAW_WITH_OFFSETS, StoredSchema
+from sparklog.log.stored_schema import OFFSET, RAW, RAW_WITH_OFFSETS, StoredSchema
 
-_OFFSET: Final = RAW_WITH_OFFSETS.arrow.field("offset")
 _SOURCES: Final = (TimestampSource.CREATE_TIME, TimestampSource.APPEND_TIME_IN_COLUMN)  # by Kafka's timestampType
 
 
@@ -174,7 +173,7 @@ class Runs:
             of_writer = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
             key = self._writers[number]
             if key.stores_offsets:
-                of_writer = of_writer.append_column(_OFFSET, array_of(offsets[chosen]))
+                of_writer = of_writer.append_column(OFFSET, array_of(offsets[chosen]))
             yield key, of_writer
 
     def named(self, slices: Iterable[tuple[WriterKey, NewSlice]]) -> Iterator[NewSlice]:

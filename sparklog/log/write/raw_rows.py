@@ -39,6 +39,6 @@ def joined(pieces: Sequence[pa.RecordBatch], schema: StoredSchema) -> pa.RecordB
     """Join the rows of all pieces (at least one) into one batch, with columns of lists if any piece has them."""
     if len(pieces) == 1:
         return pieces[0]
-    if len({piece.num_columns for piece in pieces}) > 1:
+    if any(piece.schema != pieces[0].schema for piece in pieces):
         pieces = [with_all_columns(piece, schema) for piece in pieces]
     return pa.concat_batches(pieces)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +21,17 @@ from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.types import PartitionIndex
 from sparklog.log.batch import without_null_lists
 from sparklog.log.number_arrays import buffer_offsets
-from sparklog.log.stored_schema import StoredSchema
+from sparklog.log.stored_schema import PARTITION, TOPIC, StoredSchema
 from sparklog.log.write.row_sizes import Sizes, cumulative_bytes
-
-TOPIC: Final = "_topic"  # columns of rows to write, beside those that are stored
-PARTITION: Final = "_partition"
 
 Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """Rows of one partition, with the stored columns, but without columns of lists that are all null.
+    """Rows of one partition, with the stored columns, but without a column of lists that is all null.
 
-    `size_bytes` counts texts and lists, and `StoredSchema.element_bytes` more for each element of a list.
+    `size_bytes` counts bytes, texts and lists, and `StoredSchema.element_bytes` more for each element of a list.
     """
 
     partition: PartitionIndex

@@ -27,18 +27,18 @@ def check_sizes(rows: pa.RecordBatch, schema: StoredSchema, topic: str, max_mess
 def cumulative_bytes(
     rows: pa.RecordBatch, schema: StoredSchema, at: npt.NDArray[np.int64] | None = None, element_bytes: int = 0
 ) -> Sizes:
-    """Return the bytes of texts and lists in the rows before each row number in `at`, as int64[len(at)].
+    """Return the bytes of all texts and lists in the rows before each row number in `at`, as int64[len(at)].
 
     A row number is from 0 to the number of rows, which means the end. By default, `at` has all of them. Each element of
     a list counts `element_bytes` more. The first element can differ from 0, so only differences matter. If a null still
     has bytes in its buffer, they are counted too. `rows` may lack columns of lists.
     """
     places: Any = slice(None) if at is None else at
-    first, *others = schema.texts
+    first, *others = schema.byte_columns
     sums: Sizes = buffer_offsets(rows.column(first))[places].astype(np.int64)
     for name in others:
         sums += buffer_offsets(rows.column(name))[places]
-    for name in schema.lists:
+    for name in schema.list_columns:
         lists = rows.column(name) if name in rows.schema.names else None
         if lists is None or lists.null_count == len(lists):
             continue
@@ -67,8 +67,9 @@ def _refuse_too_large(
 
     `sums` also count bytes that a null still has in its buffer. Here those bytes don't count.
     """
+    names = (*schema.byte_columns, *schema.list_columns)
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
-        size = sum(_content_bytes(rows.column(name)[row].as_py()) for name in (*schema.texts, *schema.lists))
+        size = sum(_content_bytes(rows.column(name)[row].as_py()) for name in names)
         if size > max_message_bytes:
             shown = repr(rows.column(schema.key)[row].as_py())
             raise RecordTooLarge(

@@ -63,7 +63,7 @@ class TopicWriter:
         self._writer_of: dict[PartitionIndex, ObjectsWriter] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows with the columns of the schema, and maybe `routing.PARTITION`. Timestamps may be null.
+        """Add rows with the columns of the schema, and maybe `PARTITION`. Timestamps may be null.
 
         Raises RecordTooLarge, UnknownTopicOrPartition, NoReplicaOnline, and what an upload raises.
         """

@@ -168,7 +168,7 @@ class _Header(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A row that Java refused to write, with the columns of `kafka_columns.canonical`. `plan`: a WritePlan."""
+    """A row that Java refused to write, with the columns of `kafka_columns.WRITTEN_COLUMNS`. `plan`: a WritePlan."""
 
     plan: bytes
     topic: str | None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.types import PartitionIndex
 from sparklog.log.kafka_columns import canonical
-from sparklog.log.stored_schema import RAW
-from sparklog.log.write.routing import PARTITION, by_topic, split
+from sparklog.log.stored_schema import PARTITION, RAW, TOPIC
+from sparklog.log.write.routing import by_topic, split
 from tests.core.producing.java_murmur2 import partition_for_key
 from tests.log.record_strategies import batches
 from tests.log.write.test_row_sizes import rows, size_of
@@ -71,7 +71,7 @@ def test_rows_are_split_by_topic_in_order_of_appearance():
     batch = rows(topic=["b", "a", "b"], value=[b"1", b"2", b"3"])
     split_rows = [(topic, each.column("value").to_pylist()) for topic, each in by_topic(batch)]
     assert split_rows == [("b", [b"1", b"3"]), ("a", [b"2"])]
-    assert all("topic" not in each.schema.names for _, each in by_topic(batch))
+    assert all(TOPIC not in each.schema.names for _, each in by_topic(batch))
 
 
 def test_null_topic_is_refused():

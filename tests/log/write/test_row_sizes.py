@@ -53,6 +53,12 @@ def test_record_of_exactly_the_limit_passes():
     check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), RAW, "orders", 100)
 
 
+def test_a_time_that_python_cannot_show_does_not_hide_the_size():
+    late = pa.array([1 << 60], pa.int64()).view(RAW.arrow.field("timestamp").type)
+    with pytest.raises(RecordTooLarge, match="found 500"):
+        check_sizes(rows(value=[b"v" * 500], timestamp=late), RAW, "orders", 100)
+
+
 def test_headers_count_towards_the_size():
     headers = pa.array([[{"key": "abc", "value": b"d"}]])
     with pytest.raises(RecordTooLarge, match="found 5"):
