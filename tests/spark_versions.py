@@ -80,8 +80,8 @@ def page() -> str:
         "Written by `make docs` from the marks `sparks` of the tests. The same wheel runs on all of these:",
         "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. [Spark 3.5](#spark-35) needs the JAR; older ones",
         "are refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
-        "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them, and
-`make test SPARK=3.5 SCALA=2.13` on Spark 3.5 with that Scala.",
+        "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them;",
+        "`make test SPARK=3.5 SCALA=2.13` takes Spark 3.5 with that Scala.",
         "`make test-clusters` installs the wheel by pip into an empty environment for each, and runs the README there.",
         "",
         f"| | {' | '.join(f'Spark {spark}' for spark in VERSIONS)} |",
