@@ -17,6 +17,9 @@ WORKERS ?= 4
 TESTS ?= $(if $(SPARK),$(shell grep -rl 'mark\.sparks' tests --include='test_*.py'),tests)
 ARGS ?=
 
+# Of Spark 3.5: 2.12 (which pyspark brings) or 2.13.
+export SCALA := $(SCALA)
+
 # Python workers run in the same environment as the driver, whatever `python3` is; a Spark installed elsewhere stays out.
 # Not ?=: a make that another one starts for its own Spark would take the environment of the outer one.
 PYSPARK_PYTHON := $(abspath $(BIN)/python)
@@ -43,7 +46,7 @@ demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and schedul
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=3.5, 4.0, 4.1, 4.2 or 4.3: what runs on each Spark; 3.5 with SCALA=2.13)
-	@SCALA=$(SCALA) $(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
 
 test-columns: setup ## what reads and writes records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --columns $(ARGS) tests/spark

@@ -155,8 +155,9 @@ def check_installed(words: list[str]) -> None:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to run in, without variables that name a cluster."""
+    """An empty folder to run in, in a bash, without variables that name a cluster."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))  # else that of the run: maybe sh
     for name in [name for name in os.environ if name.startswith("SPARKLOG_")]:
         monkeypatch.delenv(name)
     return tmp_path
