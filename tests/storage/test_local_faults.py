@@ -29,6 +29,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.local.store import LocalStore
 from tests.faults.killed_runs import KilledRuns
+from tests.kit.open_files import open_below
 from tests.storage.killed_writer import PIECE
 
 LATER_MS = 2**53
@@ -245,15 +246,15 @@ def test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone(store: Loca
     assert bytes(store.get("dir/second")) == b"second"
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
-def test_a_root_that_fails_holds_no_descriptor(store: LocalStore) -> None:
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at descriptors in /proc")
+def test_a_root_that_fails_holds_no_descriptor(store: LocalStore, root: Path) -> None:
     store.keep_to("dir/", lambda: "dir/first")
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_below(root)
     with _os("stat", _failing(errno.EIO)):
         for _ in range(20):
             with pytest.raises(SparklogError):
                 store.put_if_absent("new/object", b"body")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(root) == before
 
 
 # M: F-01
