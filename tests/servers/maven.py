@@ -18,8 +18,8 @@ from xml.sax.saxutils import quoteattr
 
 from tests.servers.made_once import CACHE, FETCH_S, CannotFetch, made_once
 
-# By default Ivy waits for ever on a connection that says nothing any more, and takes three times as long, most of it
-# for the SHA-1 and MD5 of each file: HTTPS and the length say as much about a file that was not damaged on its way.
+# By default Ivy waits for ever on a connection that says nothing any more. It also takes three times as long, mostly to
+# ask for the SHA-1 and MD5 of each file: HTTPS and the length already show that a file arrived whole.
 _SETTINGS: Final = """
 <ivysettings>
   <property name="ivy.maven.lookup.sources" value="false"/>
@@ -63,17 +63,8 @@ def _download(coordinates: Sequence[str], without: Sequence[str], work: Path) ->
     (work / "ivy.xml").write_text(_ivy_file(coordinates, without))
     command = [
         *(java(), "-Xmx256m", *SHORT_LIVED_JVM, f"-Duser.home={work}/home", "-jar", str(ivy_jar())),
-        *(
-            "-settings",
-            f"{work}/settings.xml",
-            "-cache",
-            f"{work}/cache",
-            "-ivy",
-            f"{work}/ivy.xml",
-            "-types",
-            "jar",
-            "bundle",
-        ),
+        *("-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-cache", f"{work}/cache"),
+        *("-types", "jar", "bundle"),
         *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
     ]
     until = time.monotonic() + FETCH_S
@@ -134,9 +125,6 @@ def ivy_jar() -> Path:
 def _complaint(output: str) -> str:
     """The lines of Ivy that say what is missing."""
     lines = [line for text in output.splitlines() if (line := text.strip(" \t:"))]
-    wrong = [
-        line
-        for line in lines
-        if any(word in line.lower() for word in ("not found", "exception", "unresolved", "failed"))
-    ]
+    words = ("not found", "exception", "unresolved", "failed")
+    wrong = [line for line in lines if any(word in line.lower() for word in words)]
     return "; ".join((wrong or lines)[-5:])[-600:]
